@@ -1,0 +1,3 @@
+.PHONY: test
+test:
+	cmake --preset release && cmake --build --preset release && ctest --preset release -j2
