@@ -2,7 +2,7 @@
 
 #define SPDLOG_HEADER_ONLY
 #define FMT_HEADER_ONLY
-#define SPDLOG_FMT_EXTERNAL
+#define SPDLOG_FMT_EXTERNAL 1
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 

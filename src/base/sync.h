@@ -77,7 +77,7 @@ class Thread {
   Thread() = default;
   Thread(std::string name, std::function<void()> body);  // name: at most 15 characters reach the system
   Thread(Thread&&) = default;
-  Thread& operator=(Thread&& other);
+  Thread& operator=(Thread&& other) noexcept;
   ~Thread() { Join(); }
   void Join();
 
