@@ -37,6 +37,7 @@ function(dfkv_layer layer)
 
   # The layer linked whole into an empty main: an upward symbol does not resolve and fails the build.
   add_executable(${target}_whole ${CMAKE_SOURCE_DIR}/cmake/empty_main.cc)
+  set_target_properties(${target}_whole PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(${target}_whole PRIVATE dfkv_flags -Wl,--whole-archive ${target} -Wl,--no-whole-archive)
 
   if(A_TESTS)
@@ -51,6 +52,7 @@ function(dfkv_test layer target)
     return()
   endif()
   add_executable(${target} ${A_SOURCES})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(${target} PRIVATE dfkv_flags ${A_DEPS} ${A_EXTERNAL} GTest::gtest_main)
   target_compile_options(${target} PRIVATE -Wno-sign-conversion)
   gtest_discover_tests(${target} TEST_PREFIX "${layer}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
