@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "tools/bench/client_contract.h"
+#include "tools/bench/client_suite.h"
 #include "tools/bench/cpu.h"
 #include "tools/bench/fake_client.h"
 #include "tools/bench/latency.h"
@@ -92,7 +92,7 @@ TEST(Values, EveryObjectHasItsOwnBytesAndASpoiltBufferMatchesNothing) {
 
 TEST(FakeClient, KeepsTheClientsContract) {
   FakeClient client;
-  CheckClientContract(client, "contract/");
+  ClientSuite(client, "contract/").Run();
 }
 
 TEST(FakeClient, EvictsTheLeastRecentlyUsed) {

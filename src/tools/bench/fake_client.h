@@ -1,5 +1,5 @@
 // FakeClient: a client of a node that lives in this process's memory, with LRU eviction and faults on demand.
-// For tests of the tools; it passes the same contract test as the real client (client_contract.h).
+// For tests of the tools; it passes the same contract test as the real client (client_suite.h).
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,7 @@ struct Shared {
   const NodeControl* control = nullptr;
   client::Client* client = nullptr;  // another one after a restart; then there is one thread
   Nanos start = 0;
+  Nanos end = kNever;
   LiveCounts live;  // bytes: read and written
   std::atomic<uint64_t> hit_tokens{0};
   std::atomic<uint64_t> input_tokens{0};
@@ -39,7 +40,7 @@ class Replayer {
   Status Run() {
     while (true) {
       const uint64_t number = shared_.next.fetch_add(1, std::memory_order_relaxed);
-      if (number >= shared_.trace.size()) return Ok();
+      if (number >= shared_.trace.size() || SystemClock().Now() >= shared_.end) return Ok();
       WaitForTurn(shared_.trace[number].timestamp_ms);
       DFKV_RETURN_IF_ERROR(Serve(number));
     }
@@ -80,7 +81,7 @@ class Replayer {
       hit = GetPrefix(chain.first(matched));
       take_time(report_.get_time);
     }
-    if (hit < chain.size()) {
+    if (hit < chain.size() && shared_.options.store) {
       DFKV_RETURN_IF_ERROR(PutRest(number, chain.subspan(hit), hit));
       take_time(report_.put_time);
     }
@@ -222,12 +223,13 @@ Result<ReplayReport> Replay(client::Client& client, Trace trace, const ReplayOpt
   DFKV_RETURN_IF_ERROR(CheckOptions(options, trace, control));
   uint64_t chain_max = 1;
   for (const auto& request : trace) chain_max = std::max<uint64_t>(chain_max, request.blocks.size());
-  Shared shared{trace, options, control, &client, 0, {}, {}, {}, {}};
+  Shared shared{trace, options, control, &client, 0, kNever, {}, {}, {}, {}};
   std::vector<std::unique_ptr<Replayer>> replayers;
   for (uint32_t i = 0; i < options.threads; ++i) {
     replayers.push_back(std::make_unique<Replayer>(shared, chain_max));
   }
   shared.start = SystemClock().Now();
+  if (options.seconds_max > 0) shared.end = shared.start + static_cast<Nanos>(options.seconds_max * 1e9);
   const Nanos cpu_start = ProcessCpuNow();
   Progress progress(options.progress, [&] { return ProgressLine(shared); });
   DFKV_RETURN_IF_ERROR(RunThreads(replayers));

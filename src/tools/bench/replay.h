@@ -36,8 +36,10 @@ struct ReplayOptions {
   uint32_t threads = 1;    // 1: one request at a time, in file order, on the calling thread
   uint32_t batch_max = 0;  // keys of one GET or PUT; 0: the whole chain, up to 256 MiB
   uint32_t deadline_ms = 0;
-  uint64_t kill_at =
-      0;  // the node is killed in the first PUT of several blocks after so many requests; 0: never
+  double seconds_max = 0;  // no request is begun after this time; 0: no limit
+  bool store = true;       // false: only look and read, nothing is PUT
+  // The node is killed in the first PUT of several blocks after so many requests; 0: never.
+  uint64_t kill_at = 0;
   ProgressMode progress = ProgressMode::kAuto;
 };
 

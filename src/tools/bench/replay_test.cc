@@ -98,7 +98,7 @@ TEST_F(ReplayTest, CountsWhatAnEndlessCacheHits) {
 }
 
 TEST_F(ReplayTest, CountsWhatAnLruCacheHits) {
-  for (const size_t capacity : {40, 80, 160}) {
+  for (const size_t capacity : {40u, 80u, 160u}) {
     FakeClient client(capacity);
     const Result<ReplayReport> report = Replay(client, trace_, Quiet());
     EXPECT_EQ(report->hit_tokens, LruHitTokens(trace_, capacity)) << capacity;
@@ -168,7 +168,7 @@ class KillTest : public ReplayTest {
       distinct.insert(trace_[i].blocks.begin(), trace_[i].blocks.end());
     }
     cut_ = distinct.size() - puts_left >= 1;  // else the kill comes with a later request
-    client.SetFault([&client, puts_left](bool put, std::string_view) mutable {
+    client.SetFault([puts_left](bool put, std::string_view) mutable {
       if (put && puts_left == 0) return Code::kUnavailable;
       if (put) --puts_left;
       return Code::kOk;
