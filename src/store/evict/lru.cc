@@ -90,7 +90,7 @@ class Lru final : public Policy {
   bool IsLive(Index node) const { return table_[node].handle != kNoHandle; }
 
   Index FindLive(uint64_t id, Handle handle) const {
-    return table_.Find(id, [handle](const Node& node) { return node.handle == handle; });
+    return table_.Find(id, [&](Index i) { return table_[i].handle == handle; });
   }
   Index FindPlace(uint64_t id) const { return FindLive(id, kNoHandle); }
 

@@ -29,6 +29,7 @@ class ChunkedArray {
   const T& operator[](size_t i) const { return chunks_[i >> kChunkBits][i & (kChunk - 1)]; }
   size_t capacity() const { return chunks_.size() << kChunkBits; }
   void AddChunk() { chunks_.push_back(std::make_unique<T[]>(kChunk)); }
+  void RemoveChunk() { chunks_.pop_back(); }
   size_t MemoryBytes() const {
     return chunks_.size() * kChunk * sizeof(T) + chunks_.capacity() * sizeof(chunks_[0]);
   }
@@ -47,11 +48,11 @@ class NodeTable {
   const Node& operator[](Index i) const { return nodes_[i]; }
   size_t size() const { return size_; }
 
-  // The first node of this id for which `accept` holds, or kNil.
+  // The first node of this id whose index `accept` takes, or kNil.
   template <typename Accept>
   Index Find(uint64_t id, Accept accept) const {
     for (Index i = heads_[BucketOf(id)]; i != kNil; i = nodes_[i].hash_next) {
-      if (nodes_[i].id == id && accept(nodes_[i])) return i;
+      if (nodes_[i].id == id && accept(i)) return i;
     }
     return kNil;
   }

@@ -8,5 +8,6 @@
 namespace dfkv::store::evict {
 
 std::unique_ptr<Policy> MakeLru(const Config& config);
+std::unique_ptr<Policy> MakeTournament(const Config& config);
 
 }  // namespace dfkv::store::evict

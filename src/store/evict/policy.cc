@@ -12,7 +12,7 @@ struct Row {
   std::string_view name;
   std::unique_ptr<Policy> (*make)(const Config&);
 };
-constexpr Row kPolicies[] = {{"lru", MakeLru}};
+constexpr Row kPolicies[] = {{"lru", MakeLru}, {"tournament", MakeTournament}};
 
 }  // namespace
 

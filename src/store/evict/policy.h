@@ -127,7 +127,7 @@ struct Config {
   uint32_t bytes_per_object_max = 160;
 };
 
-inline constexpr std::string_view kDefaultPolicy = "lru";
+inline constexpr std::string_view kDefaultPolicy = "tournament";
 
 std::vector<std::string_view> PolicyNames();
 
