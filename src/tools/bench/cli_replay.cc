@@ -64,6 +64,11 @@ void FitNode(BedOptions& bed, uint64_t blocks, uint64_t block_bytes) {
   }
   const uint64_t per_extent = std::max<uint64_t>(1, bed.extent_bytes / slot);
   bed.capacity_bytes = std::max<uint64_t>(1, (blocks + per_extent / 2) / per_extent) * bed.extent_bytes;
+  // A small RAM tier cannot promise room for the largest objects there may be.
+  const std::string largest = "--max-object-bytes=";
+  const bool given = std::any_of(bed.node_flags.begin(), bed.node_flags.end(),
+                                 [&](const std::string& flag) { return flag.starts_with(largest); });
+  if (!given) bed.node_flags.push_back(Cat(largest, slot));
   if (bed.ram_bytes == 0) {
     bed.ram_bytes = std::clamp<uint64_t>(AlignDown(bed.capacity_bytes / 2, 1u << 20), 64u << 20, 1ull << 30);
   }
