@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -25,7 +26,11 @@ struct DataRange {
 
 class File {
  public:
+  explicit File(std::string path) : path_(std::move(path)) {}
   virtual ~File() = default;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const std::string& path() const { return path_; }
 
   // kRead, kWrite or kSync; the file fills in `fd`. Completes as Reactor::Submit says: bytes moved or -errno.
   virtual void Submit(Reactor& reactor, Op* op) = 0;
@@ -43,6 +48,9 @@ class File {
   virtual Status ReadBlocking(uint64_t offset, MutableByteSpan into) = 0;
   virtual Status WriteBlocking(uint64_t offset, ByteSpan from) = 0;
   virtual Status SyncBlocking() = 0;
+
+ private:
+  std::string path_;
 };
 
 // Full transfers on the calling coroutine's reactor. The memory stays in place until the task has ended.
@@ -75,8 +83,8 @@ class Disk {
   virtual ~Disk() = default;
   virtual Result<std::unique_ptr<File>> Open(const std::string& path, const OpenOptions& options) = 0;
   virtual Status Remove(const std::string& path) = 0;
-  virtual Status Rename(const std::string& from,
-                        const std::string& to) = 0;  // atomic; the directory is synced
+  // Atomic; the directory is synced.
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // names, sorted
   virtual Status MakeDirectories(const std::string& path) = 0;  // IoError names path and reason
   virtual Result<DiskSpace> Space(const std::string& directory) = 0;

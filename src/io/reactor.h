@@ -1,8 +1,11 @@
 // Reactor: one thread's event loop. Sockets, disk I/O, timers and coroutines of a thread all run on it.
 //
 // Implementations: uring (io_uring), epoll (with a small thread pool for disk I/O), sim (virtual time, no
-// system calls). Threads: everything but Post, QueueFromAnyThread and Stop is for the reactor's own thread.
-// An Op belongs to its submitter and stays in place until its completion; the reactor never frees it.
+// system calls). Threads: everything but Post, QueueFromAnyThread, CompleteFromAnyThread and Stop is for the
+// reactor's own thread: the one that runs it. A reactor may be run by one thread after another; uring only
+// while no operation is in flight.
+// An Op belongs to its submitter and stays in place until its completion; the reactor never frees it. A
+// descriptor is closed after its operations have completed, never before.
 // Shutdown: Stop, then Run returns; destroy the reactor after its operations have ended.
 #pragma once
 
@@ -13,7 +16,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -43,7 +48,12 @@ struct Op {
   uint64_t offset = 0;
   const sockaddr* address = nullptr;
   socklen_t address_size = 0;
-  Nanos deadline = kNever;  // absolute, on the reactor's clock; passing it ends the op with -ETIME
+  // Absolute, on the reactor's clock; passing it ends the op with -ETIME, up to some 2 ms late. A disk op
+  // that the system has begun runs to its end.
+  Nanos deadline = kNever;
+  // kRecv, kSend: the submitter knows that the first try would find nothing (it has just drained the socket),
+  // so the reactor waits straight away.
+  bool poll_first = false;
 
   int64_t result = 0;  // bytes or descriptor; a negative errno: -ETIME, -ECANCELED, -ECONNRESET, ...
   void (*on_done)(Op* op) = nullptr;  // called from the loop when set; otherwise `waiter` is queued
@@ -51,12 +61,16 @@ struct Op {
   std::coroutine_handle<> waiter;
 
   // The reactor's, between submission and completion.
+  enum class Stage : uint8_t { kIdle, kQueued, kStarted, kDone };
   struct Link {
-    Op* next = nullptr;
+    Op* next = nullptr;  // in a list of the implementation, then of completed ops
     Op* prev = nullptr;
-    uint64_t timer = 0;
-    uint32_t state = 0;
-    void* data = nullptr;
+    Op* deadline_next = nullptr;  // in the deadline wheel
+    Op* deadline_prev = nullptr;
+    uint16_t deadline_slot = 0;  // 0: not in the wheel
+    Stage stage = Stage::kIdle;
+    bool expired = false;  // the deadline passed and cancelled it
+    msghdr message;        // of a gathered socket transfer in flight
   } link;
 };
 
@@ -64,14 +78,14 @@ struct Op {
 // bounded, adaptive spin is the largest lever on latency; it costs CPU, so it is an option and its CPU is
 // counted.
 struct SpinOptions {
-  Nanos max =
-      0;  // 0: never spin. The reactor adapts between 0 and max and shrinks when spinning finds nothing.
+  Nanos max = 0;  // 0: never spin. Adapts between 0 and max, and shrinks when waits outlast it.
 };
 
 struct ReactorStats {
   uint64_t turns = 0;        // of the loop
   uint64_t sleeps = 0;       // turns that slept
   uint64_t completions = 0;  // operations completed
+  uint64_t wakes = 0;        // sleeps that another thread ended
   Nanos spin_ns = 0;         // spent spinning
 };
 
@@ -91,6 +105,7 @@ class Reactor {
   virtual std::string_view name() const = 0;  // "uring", "epoll", "sim"
 
   Nanos Now() const { return clock().Now(); }
+  Nanos TurnNow() const { return turn_now_; }  // as read at the start of this turn; costs nothing
 
   // --- Coroutines ---
   struct OpAwaiter {
@@ -119,7 +134,7 @@ class Reactor {
   struct YieldAwaiter {
     Reactor& reactor;
     bool await_ready() const { return false; }
-    void await_suspend(std::coroutine_handle<> handle) { reactor.QueueReady(handle); }
+    void await_suspend(std::coroutine_handle<> handle) { reactor.yielded_.push_back(handle); }
     void await_resume() const {}
   };
   // co_await reactor.Yield(): lets the other ready coroutines and the poll run first.
@@ -127,15 +142,20 @@ class Reactor {
 
   void QueueReady(std::coroutine_handle<> handle) { ready_.push_back(handle); }
 
+  // Ends an op: on_done is called, or the waiter resumed, from the loop. For what emulates operations (a
+  // simulated disk) and for implementations; the op must be one that no implementation holds.
+  void Complete(Op* op, int64_t result);
+
   // --- Timers and hooks ---
   // Calls `callback` from the loop at or after `at`. The id cancels it; ids are never reused, 0 is never
   // given.
   uint64_t AddTimer(Nanos at, std::function<void()> callback);
   void CancelTimer(uint64_t id);
 
-  // Called once per turn, after completions were handled and ready coroutines ran, before the loop polls
+  // Called each turn, after completions were handled and ready coroutines ran, before the loop polls
   // again: where the batched work of a wake-up leaves (answers in one vectored send, neighbouring disk writes
-  // merged). In the order added. Coroutines that a hook makes ready run before the poll.
+  // merged). In the order added. Coroutines that a hook makes ready run before the poll, and the hooks once
+  // more.
   uint64_t AddTurnHook(std::function<void()> hook);
   void RemoveTurnHook(uint64_t id);
 
@@ -144,7 +164,8 @@ class Reactor {
   void Post(std::function<void()> work);
   // Queues a suspended coroutine that belongs to this reactor.
   void QueueFromAnyThread(std::coroutine_handle<> handle);
-  void Stop();  // Run returns after the current turn
+  void CompleteFromAnyThread(Op* op, int64_t result);  // Complete, from a helper thread
+  void Stop();  // Run returns after the current turn; before Run: the next Run returns at once
 
   // --- Running ---
   void Run();  // until Stop
@@ -160,19 +181,41 @@ class Reactor {
 
  protected:
   Reactor();
-  // Reaps completions; waits for one until `until` (kNever: for ever; the past: does not wait), or until
-  // Wake.
+  // Reaps completions; waits for one until `until` (kNever: for ever; 0: does not wait), or until Wake.
   virtual void Poll(Nanos until) = 0;
   // Interrupts a Poll that waits; any thread.
   virtual void Wake() = 0;
-  // For implementations: ends an op (cancels its timer, then calls on_done or queues the waiter).
-  void Complete(Op* op, int64_t result);
+  // Hands over what Submit has only collected; called before RunUntil returns to its caller.
+  virtual void Flush() {}
+
+  // Where every Submit begins: false when the op is over already (its deadline has passed).
+  bool Begin(Op* op);
+  // For an op that has to wait: cancels it at its deadline.
+  void ArmDeadline(Op* op);
 
   ReactorStats stats_;
 
  private:
   struct Impl;
+  class RunningGuard;
+  bool Loop(const std::function<bool()>* done, Nanos deadline);
+  void Work();
+  void Dispatch(int* budget);
+  void RunHooks();
+  void DrainPosted();
+  void FireTimers();
+  void Wait(Nanos limit);
+  bool Spin(Nanos until, Nanos start);
+  void Sleep(Nanos until);
+  bool HasWork() const;
+  void Notify();
+  Nanos NextTimer() const;
+
   std::vector<std::coroutine_handle<>> ready_;
+  std::vector<std::coroutine_handle<>> yielded_;
+  Op* done_head_ = nullptr;  // completed ops, in order
+  Op* done_tail_ = nullptr;
+  Nanos turn_now_ = 0;
   SpinOptions spin_;
   std::unique_ptr<Impl> impl_;
 };
@@ -180,7 +223,8 @@ class Reactor {
 namespace reactor_internal {
 template <typename T>
 Task<void> Capture(Task<T> task, std::optional<T>* value, bool* done) {
-  value->emplace(co_await std::move(task));
+  T result = co_await std::move(task);
+  value->emplace(std::move(result));
   *done = true;
 }
 inline Task<void> CaptureVoid(Task<void> task, bool* done) {
