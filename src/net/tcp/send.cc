@@ -1,0 +1,157 @@
+// The sending half of TcpConnection: answers of a turn leave in one vectored send.
+#include <cerrno>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "net/tcp/connection.h"
+
+namespace dfkv::net {
+
+void TcpConnection::MarkDirty() {
+  if (dirty_) return;
+  dirty_ = true;
+  shard_->MarkDirty(this);
+}
+
+void TcpConnection::Flush() {
+  dirty_ = false;
+  AccountOutput();
+  if (!broken_ && !sending_ && !output_.empty()) Submit();
+  MaybeDestroy();
+}
+
+void TcpConnection::Submit() {
+  const std::span<const iovec> next = output_.Next();
+  send_op_ = io::Op{};
+  send_op_.kind = io::Op::Kind::kSend;
+  send_op_.fd = fd_;
+  send_op_.iov = next.data();
+  send_op_.iov_count = static_cast<uint32_t>(next.size());
+  send_op_.deadline = reactor_.Now() + Nanos{shared_.options.write_stall_ms} * kMillisecond;
+  send_op_.on_done = &TcpConnection::OnSent;
+  send_op_.context = this;
+  sending_ = true;
+  shared_.metrics.sends->Add();
+  reactor_.Submit(&send_op_);
+}
+
+void TcpConnection::OnSent(io::Op* op) {
+  auto* self = static_cast<TcpConnection*>(op->context);
+  self->sending_ = false;
+  if (op->result <= 0) {
+    const bool late = op->result == -ETIME;
+    self->Break(late ? CloseReason::kWriteStall : CloseReason::kBroken,
+                Status(Code::kUnavailable,
+                       late ? "the peer takes no answers" : ErrnoText(static_cast<int>(-op->result))));
+  } else if (!self->broken_) {
+    self->shared_.metrics.sent_bytes->Add(static_cast<uint64_t>(op->result));
+    self->output_.Taken(static_cast<uint64_t>(op->result));
+    if (!self->output_.empty()) self->Submit();
+    self->AccountOutput();
+    self->Notify();
+    self->UpdateEvictable();
+  }
+  if (self->broken_) self->output_.Clear();
+  self->MaybeDestroy();
+}
+
+void TcpConnection::AccountOutput() {
+  const uint64_t now = output_.bytes();
+  if (now == accounted_) return;
+  shared_.output_bytes.fetch_add(now - accounted_, std::memory_order_relaxed);  // wraps to a subtraction
+  shared_.metrics.output_bytes->Add(static_cast<int64_t>(now - accounted_));
+  accounted_ = now;
+}
+
+// Wakes whoever waits for room, for calls to end, or for the end.
+void TcpConnection::Notify() {
+  for (std::coroutine_handle<> waiter : waiters_) reactor_.QueueReady(waiter);
+  waiters_.clear();
+}
+
+// A connection that has not said hello yet may always make room for another.
+void TcpConnection::UpdateEvictable() {
+  const bool evictable = !ended_ && (!greeted_ || (idle_ && calls_ == 0 && output_.empty()));
+  info_.evictable.store(evictable, std::memory_order_relaxed);
+}
+
+void TcpConnection::MaybeDestroy() {
+  if (!serving_ && !sending_ && !dirty_ && calls_ == 0) shard_->Remove(this);
+}
+
+uint64_t TcpConnection::OutputRoom() const {
+  const TcpOptions& options = shared_.options;
+  if (shared_.output_bytes.load(std::memory_order_relaxed) >= options.output_bytes_total_max) return 0;
+  return options.output_bytes_max - std::min(options.output_bytes_max, output_.bytes());
+}
+
+// After something was queued for `call`; `last`: the call has ended.
+void TcpConnection::AnswerCall(TcpCall* call, bool last) {
+  if (broken_) {
+    if (!sending_) output_.Clear();
+  } else if (!output_.empty()) {
+    MarkDirty();
+  }
+  if (!last) return;
+  shard_->FreeCall(call);
+  --calls_;
+  if (!waiters_.empty()) Notify();
+  UpdateEvictable();
+  MaybeDestroy();
+}
+
+void TcpCall::Begin(TcpConnection* connection, const wire::FrameHeader& header) {
+  connection_ = connection;
+  op_ = static_cast<wire::Op>(header.op);
+  request_id_ = header.request_id;
+  state = nullptr;
+  reactor = &connection->reactor_;
+  lane = connection->shard_->index();
+}
+
+void TcpCall::Answer(std::span<const wire::AnswerItem> items, std::span<Value> values, bool last) {
+  TcpConnection& c = *connection_;
+  if (c.broken_) {
+    for (Value& value : values) value.pin.Release();
+  } else if (!items.empty() || last) {
+    const AnswerFraming framing{op_, request_id_, c.answer_payload_max_};
+    c.output_.AddAnswer(framing, items, values, last);
+  }
+  c.AnswerCall(this, last);
+}
+
+void TcpCall::AnswerMatch(uint32_t present) {
+  if (!connection_->broken_) connection_->output_.AddMatch(request_id_, present);
+  connection_->AnswerCall(this, true);
+}
+
+void TcpCall::AnswerText(std::string text) {
+  if (!connection_->broken_) connection_->output_.AddText(op_, request_id_, std::move(text));
+  connection_->AnswerCall(this, true);
+}
+
+void TcpCall::Fail(const Status& status) {
+  if (!connection_->broken_) connection_->output_.AddError(static_cast<uint8_t>(op_), request_id_, status);
+  connection_->AnswerCall(this, true);
+}
+
+uint64_t TcpCall::OutputRoom() const {
+  return connection_->OutputRoom();
+}
+
+io::Task<bool> TcpCall::WaitForRoom(uint64_t bytes) {
+  constexpr Nanos kPoll = kMillisecond;  // room that other connections give back is looked for this often
+  TcpConnection& c = *connection_;
+  const uint64_t wanted = std::min(bytes, c.shared_.options.output_bytes_max / 2);
+  while (!c.broken_ && c.OutputRoom() < wanted) {
+    if (c.output_.empty()) {
+      co_await c.reactor_.Until(c.reactor_.Now() + kPoll);
+    } else {
+      TcpConnection::Signal signal{c};
+      co_await signal;
+    }
+  }
+  co_return !c.broken_;
+}
+
+}  // namespace dfkv::net

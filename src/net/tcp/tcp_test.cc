@@ -1,0 +1,693 @@
+// The TCP transport over real sockets, in front of a handler that the tests steer.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sync.h"
+#include "net/tcp/server.h"
+#include "net/testing/wire_client.h"
+
+namespace dfkv::net {
+namespace {
+
+using wire::AnswerItem;
+using wire::Op;
+
+// Keeps objects in a map. One reactor, so no lock around what only it touches; the tests look through
+// counters.
+class FakeHandler final : public RequestHandler {
+ public:
+  struct Put {
+    std::vector<wire::PutItem> items;
+    std::vector<uint8_t> codes;
+    std::string buffer;
+  };
+
+  void OnRequest(const wire::RequestView& request, ServerCall* call) override {
+    ++requests;
+    switch (request.op()) {
+      case Op::kPing:
+        if (hold_pings.load() > 0) {
+          --hold_pings;
+          held_.push_back(call);
+          return;
+        }
+        call->AnswerText("");
+        ReleaseHeld();
+        return;
+      case Op::kStats:
+        return call->AnswerText(std::string(100'000, 's'));
+      case Op::kMatch:
+        return call->AnswerMatch(request.item_count());
+      case Op::kGet:
+        return OnGet(request, call);
+      case Op::kRemove:
+        return call->Fail(Status(Code::kDenied, "nothing is removed here"));
+      default: {
+        std::vector<AnswerItem> items(request.item_count());
+        for (uint32_t i = 0; i < items.size(); ++i) items[i].index = i;
+        return call->Answer(items, {}, true);
+      }
+    }
+  }
+
+  void OnGet(const wire::RequestView& request, ServerCall* call) {
+    std::vector<AnswerItem> items;
+    std::vector<Value> values;
+    for (uint32_t i = 0; i < request.item_count(); ++i) {
+      const auto item = request.item<wire::GetItem>(i);
+      auto found = objects_.find({item.id_hi, item.id_lo});
+      AnswerItem answer;
+      answer.index = i;
+      if (found == objects_.end()) {
+        answer.code = static_cast<uint8_t>(Code::kNotFound);
+      } else {
+        auto held = found->second;
+        const ByteSpan bytes = AsBytes(*held);
+        answer.payload_bytes = static_cast<uint32_t>(bytes.size());
+        answer.stored_length = bytes.size();
+        answer.crc = Crc32c(bytes);
+        values.push_back({bytes, Pin(std::move(held))});
+      }
+      items.push_back(answer);
+    }
+    call->Answer(items, values, true);
+  }
+
+  void OnPut(const wire::RequestView& request, ServerCall* call) override {
+    auto* put = new Put;
+    for (uint32_t i = 0; i < request.item_count(); ++i) put->items.push_back(request.item<wire::PutItem>(i));
+    put->codes.resize(put->items.size());
+    call->state = put;
+    ++puts;
+  }
+  Place PlaceValue(ServerCall* call, uint32_t index) override {
+    auto* put = static_cast<Put*>(call->state);
+    if (waits.load() > 0) {
+      --waits;
+      return {Place::Kind::kWait, {}, call->reactor->Now() + kMillisecond};
+    }
+    ++places;
+    if (put->items[index].depth == 99) {
+      put->codes[index] = static_cast<uint8_t>(Code::kBusy);
+      return {};
+    }
+    put->buffer.resize(put->items[index].length);
+    return {Place::Kind::kReceive, {reinterpret_cast<std::byte*>(put->buffer.data()), put->buffer.size()}, 0};
+  }
+  void OnValue(ServerCall* call, uint32_t index, uint32_t crc) override {
+    auto* put = static_cast<Put*>(call->state);
+    const wire::PutItem& item = put->items[index];
+    if (put->codes[index] == 0) {
+      if (crc != item.crc) put->codes[index] = static_cast<uint8_t>(Code::kCorrupt);
+      if (crc == item.crc) {
+        objects_[{item.id_hi, item.id_lo}] = std::make_shared<std::string>(std::move(put->buffer));
+      }
+    }
+    if (index + 1 < put->items.size()) return;
+    std::vector<AnswerItem> items(put->items.size());
+    for (uint32_t i = 0; i < items.size(); ++i) {
+      items[i].index = i;
+      items[i].code = put->codes[i];
+    }
+    delete put;
+    call->Answer(items, {}, true);
+  }
+  void OnAbandoned(ServerCall* call, uint32_t) override {
+    ++abandoned;
+    delete static_cast<Put*>(call->state);
+    call->Fail(Code::kCancelled);
+  }
+
+  void ReleaseHeld() {
+    for (ServerCall* call : held_) call->AnswerText("");
+    held_.clear();
+  }
+
+  std::atomic<int> requests{0}, puts{0}, places{0}, abandoned{0}, waits{0}, hold_pings{0};
+
+ private:
+  std::map<ObjectId, std::shared_ptr<std::string>> objects_;
+  std::vector<ServerCall*> held_;
+};
+
+class TcpTest : public ::testing::TestWithParam<io::ReactorKind> {
+ protected:
+  void SetUp() override {
+    SetLogSink([](LogLevel, std::string_view) {});
+  }
+  void TearDown() override {
+    Stop();
+    SetLogSink(nullptr);
+  }
+
+  void Start(const TcpOptions& options = {}) {
+    io::ReactorOptions reactor_options;
+    reactor_options.kind = GetParam();
+    bool started = false;
+    Mutex mutex;
+    CondVar ready;
+    thread_ = Thread("reactor", [&] {
+      auto made = io::MakeReactor(reactor_options);
+      io::Reactor* reactor = nullptr;
+      {
+        MutexLock lock(mutex);
+        if (made.ok()) reactor_ = std::move(*made);
+        reactor = reactor_.get();
+        started = true;
+        ready.NotifyAll();
+      }
+      if (reactor != nullptr) reactor->Run();
+    });
+    {
+      MutexLock lock(mutex);
+      while (!started) ready.Wait(mutex);
+    }
+    if (reactor_ == nullptr) {
+      GTEST_SKIP() << "this system refuses io_uring";
+    }
+    transport_ = MakeTcpTransport(options, {reactor_.get()}, &handler_, metrics_);
+    const Status status = transport_->StartBlocking();
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    port_ = transport_->port();
+  }
+  void Stop() {
+    if (transport_ != nullptr) {
+      EXPECT_TRUE(transport_->StopBlocking(5 * kSecond).ok());
+    }
+    transport_.reset();
+    if (reactor_ != nullptr) reactor_->Stop();
+    thread_.Join();
+    reactor_.reset();
+  }
+  // Runs `work` on the reactor's thread and waits for it.
+  void OnReactor(const std::function<void()>& work) {
+    Mutex mutex;
+    CondVar condition;
+    bool done = false;
+    reactor_->Post([&] {
+      work();
+      MutexLock lock(mutex);
+      done = true;
+      condition.NotifyAll();
+    });
+    MutexLock lock(mutex);
+    while (!done) condition.Wait(mutex);
+  }
+  uint64_t Metric(const std::string& name, const std::string& label = "") {
+    uint64_t sum = 0;
+    for (const auto& [key, value] : metrics_.Snapshot()) {
+      if (key.starts_with(name) && key.find(label) != std::string::npos) sum += static_cast<uint64_t>(value);
+    }
+    return sum;
+  }
+  // Waits until the metric has that value: what a client sees may come before the node has counted it.
+  testing::AssertionResult Becomes(const std::string& name, const std::string& label, uint64_t value) {
+    const Nanos until = SystemClock().Now() + 20 * kSecond;
+    while (Metric(name, label) != value) {
+      if (SystemClock().Now() > until) {
+        return testing::AssertionFailure() << name << " " << label << " is " << Metric(name, label);
+      }
+      OnReactor([] {});
+    }
+    return testing::AssertionSuccess();
+  }
+  WireClient Greeted() {
+    WireClient client;
+    const Status status = client.ConnectAndHello(port_);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return client;
+  }
+
+  MetricRegistry metrics_;
+  FakeHandler handler_;
+  std::unique_ptr<io::Reactor> reactor_;
+  Thread thread_;
+  std::unique_ptr<Transport> transport_;
+  uint16_t port_ = 0;
+};
+
+#define START(...)         \
+  Start(__VA_ARGS__);      \
+  if (IsSkipped()) return; \
+  ASSERT_NE(transport_, nullptr)
+
+TEST_P(TcpTest, HelloThenPingStatsMatch) {
+  START();
+  WireClient client = Greeted();
+  EXPECT_EQ(client.node().items_max, TcpOptions().items_max);
+  EXPECT_EQ(client.Ping(), Code::kOk);
+  auto stats = client.Await(client.SendPlain(Op::kStats));
+  ASSERT_TRUE(stats.ok());
+  EXPECT_EQ(stats->text, std::string(100'000, 's'));
+  auto match = client.Await(client.SendKeys(Op::kMatch, {TestKey(1), TestKey(2), TestKey(3)}));
+  ASSERT_TRUE(match.ok());
+  EXPECT_EQ(match->present, 3u);
+  EXPECT_EQ(Metric("dfkv_open_connections"), 1u);
+}
+
+TEST_P(TcpTest, ValuesOfManySizesComeBackAsTheyWere) {
+  START();
+  WireClient client = Greeted();
+  for (size_t length : {1u, 100u, 423u, 424u, 425u, 4096u, 65535u, 65536u, 1u << 20, 5u << 20}) {
+    const std::string value = TestValue(length, length);
+    ASSERT_EQ(client.Put(TestKey(length), value), Code::kOk) << length;
+    const ClientItem got = client.Get(TestKey(length));
+    ASSERT_EQ(got.code, Code::kOk) << length;
+    ASSERT_TRUE(got.value == value) << length;
+  }
+  EXPECT_EQ(client.Get(TestKey(12345)).code, Code::kNotFound);
+}
+
+TEST_P(TcpTest, ManyValuesInOnePutAndInOneGet) {
+  START();
+  WireClient client = Greeted();
+  std::vector<std::string> values;
+  std::vector<ClientPut> puts;
+  std::vector<ClientGet> gets;
+  for (uint64_t i = 0; i < 300; ++i) values.push_back(TestValue(i, 1 + i * 37));
+  for (uint64_t i = 0; i < 300; ++i) {
+    puts.push_back({TestKey(i), values[i]});
+    gets.push_back({TestKey(i)});
+  }
+  puts[7].depth = 99;  // the handler discards it
+  auto put = client.Await(client.SendPut(puts));
+  ASSERT_TRUE(put.ok()) << put.status().ToString();
+  EXPECT_EQ(put->items.at(7).code, Code::kBusy);
+  auto got = client.Await(client.SendGet(gets));
+  ASSERT_TRUE(got.ok());
+  ASSERT_EQ(got->items.size(), 300u);
+  for (uint32_t i = 0; i < 300; ++i) {
+    EXPECT_EQ(got->items[i].code, i == 7 ? Code::kNotFound : Code::kOk);
+    EXPECT_TRUE(i == 7 || got->items[i].value == values[i]) << i;
+  }
+  EXPECT_GT(got->frames, 1u) << "more values than a frame takes";
+}
+
+TEST_P(TcpTest, PipelinedRequestsShareSends) {
+  START();
+  WireClient client = Greeted();
+  ASSERT_EQ(client.Put(TestKey(1), TestValue(1, 4096)), Code::kOk);
+  std::vector<uint64_t> ids;
+  const uint64_t sends_before = Metric("dfkv_tcp_sends_total");
+  OnReactor([&] {  // the reactor is held while the requests pile up
+    for (int i = 0; i < 200; ++i) ids.push_back(client.SendGet({{TestKey(1)}}));
+  });
+  for (uint64_t id : ids) {
+    auto got = client.Await(id);
+    ASSERT_TRUE(got.ok());
+    EXPECT_EQ(got->items.at(0).value.size(), 4096u);
+  }
+  EXPECT_LT(Metric("dfkv_tcp_sends_total") - sends_before, 50u);
+}
+
+TEST_P(TcpTest, AnswersComeOutOfOrder) {
+  START();
+  WireClient client = Greeted();
+  handler_.hold_pings = 1;
+  const uint64_t held = client.SendPlain(Op::kPing);
+  const uint64_t match = client.SendKeys(Op::kMatch, {TestKey(1)});
+  auto first = client.ReadFrame();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(*first, match);
+  const uint64_t releasing = client.SendPlain(Op::kPing);
+  EXPECT_TRUE(client.Await(releasing).ok());
+  EXPECT_TRUE(client.Await(held).ok());
+}
+
+TEST_P(TcpTest, AFailedRequestTellsWhyAndTheConnectionGoesOn) {
+  START();
+  WireClient client = Greeted();
+  auto refused = client.Await(client.SendKeys(Op::kRemove, {TestKey(1)}));
+  ASSERT_TRUE(refused.ok());
+  EXPECT_EQ(refused->code, Code::kDenied);
+  EXPECT_EQ(refused->message, "nothing is removed here");
+  EXPECT_EQ(client.Ping(), Code::kOk);
+}
+
+TEST_P(TcpTest, FramesToAPeerStayWithinItsLimit) {
+  START();
+  WireClient client;
+  ASSERT_TRUE(client.Connect(port_).ok());
+  client.mine().payload_bytes_max = 10'000;
+  ASSERT_TRUE(client.Hello().ok());
+  std::vector<ClientGet> gets;
+  for (uint64_t i = 0; i < 10; ++i) {
+    ASSERT_EQ(client.Put(TestKey(i), TestValue(i, 4000)), Code::kOk);
+    gets.push_back({TestKey(i)});
+  }
+  auto got = client.Await(client.SendGet(gets));
+  ASSERT_TRUE(got.ok()) << got.status().ToString();
+  EXPECT_EQ(got->items.size(), 10u);
+  EXPECT_EQ(got->frames, 5u);
+}
+
+TEST_P(TcpTest, AnUnknownOperationIsSkippedWithItsPayload) {
+  START();
+  WireClient client = Greeted();
+  std::vector<std::byte> frame(wire::RequestBytes(Op::kPut, 1));
+  const wire::PutItem item{1, 2, 5000, 0, 0};
+  (void)wire::EncodeRequest(frame, {Op::kPut, 77, 0, 0, 5000}, {&item, 1});
+  frame[5] = std::byte{0x44};
+  StoreLe<uint32_t>(frame.data() + 20, 0);
+  StoreLe<uint32_t>(frame.data() + 20, Crc32c(frame));
+  ASSERT_TRUE(client.SendRaw(frame).ok());
+  ASSERT_TRUE(client.SendRaw(std::string(5000, 'p')).ok());
+  EXPECT_EQ(client.Ping(), Code::kOk);
+  auto unknown = client.Await(77);
+  ASSERT_TRUE(unknown.ok());
+  EXPECT_EQ(unknown->code, Code::kUnsupported);
+}
+
+TEST_P(TcpTest, AValueThatIsNotItsCrcIsCorrupt) {
+  START();
+  WireClient client = Greeted();
+  const std::string value(1000, 'a');
+  const uint64_t id = client.SendPutHead({{TestKey(1), value}}, {1000});
+  ASSERT_TRUE(client.SendRaw(std::string(1000, 'b')).ok());
+  auto put = client.Await(id);
+  ASSERT_TRUE(put.ok());
+  EXPECT_EQ(put->items.at(0).code, Code::kCorrupt);
+}
+
+TEST_P(TcpTest, ASenderIsHeldBackWhileThereIsNoRoom) {
+  START();
+  WireClient client = Greeted();
+  handler_.waits = 5;
+  EXPECT_EQ(client.Put(TestKey(1), TestValue(1, 100'000)), Code::kOk);
+  EXPECT_EQ(handler_.waits, 0);
+}
+
+// --- What peers may do wrong ---
+
+TEST_P(TcpTest, MalformedFramesAreAnsweredThenDropped) {
+  START();
+  struct Case {
+    const char* name;
+    std::function<void(wire::FrameHeader&)> damage;
+    Code code;
+  };
+  const Case cases[] = {
+      {"payload 2^63", [](wire::FrameHeader& h) { h.payload_bytes = 1ull << 63; }, Code::kTooLarge},
+      {"payload 2^64-1", [](wire::FrameHeader& h) { h.payload_bytes = UINT64_MAX; }, Code::kTooLarge},
+      {"meta", [](wire::FrameHeader& h) { h.meta_bytes = UINT32_MAX; }, Code::kTooLarge},
+      {"items", [](wire::FrameHeader& h) { h.item_count = UINT32_MAX; }, Code::kTooLarge},
+      {"version", [](wire::FrameHeader& h) { h.version = 7; }, Code::kUnsupported},
+      {"crc", [](wire::FrameHeader& h) { h.crc ^= 1; }, Code::kCorrupt},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    WireClient client = Greeted();
+    std::vector<std::byte> frame(wire::RequestBytes(Op::kGet, 1));
+    const wire::GetItem item{1, 2, 0, 100};
+    (void)wire::EncodeRequest(frame, {Op::kGet, 55, 0, 0, 0}, {&item, 1});
+    auto header = LoadLe<wire::FrameHeader>(frame.data());
+    c.damage(header);
+    StoreLe(frame.data(), header);
+    ASSERT_TRUE(client.SendRaw(frame).ok());
+    auto answer = client.Await(55);
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+    EXPECT_EQ(answer->code, c.code);
+    EXPECT_FALSE(answer->message.empty());
+    EXPECT_TRUE(client.ClosedByNode());
+  }
+  EXPECT_TRUE(Becomes("dfkv_tcp_closed_total", "protocol", std::size(cases)));
+}
+
+TEST_P(TcpTest, NoRequestBeforeHello) {
+  START();
+  WireClient client;
+  ASSERT_TRUE(client.Connect(port_).ok());
+  const uint64_t id = client.SendGet({{TestKey(1)}});
+  auto answer = client.Await(id);
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ(answer->code, Code::kInvalid);
+  EXPECT_NE(answer->message.find("wants hello"), std::string::npos) << answer->message;
+  EXPECT_TRUE(client.ClosedByNode());
+  EXPECT_EQ(handler_.requests, 0);
+}
+
+TEST_P(TcpTest, RandomBytesHurtNobody) {
+  START();
+  const uint64_t seed = SeedFromSystem();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  WireClient honest = Greeted();
+  for (int round = 0; round < 100; ++round) {
+    WireClient client;
+    ASSERT_TRUE(client.Connect(port_).ok());
+    if (random.OneIn(2)) (void)client.Hello();
+    std::string garbage(1 + random.Below(3000), '\0');
+    random.Fill({reinterpret_cast<std::byte*>(garbage.data()), garbage.size()});
+    (void)client.SendRaw(garbage);
+    client.ShutdownSending();
+    EXPECT_TRUE(client.ClosedByNode());
+  }
+  EXPECT_EQ(honest.Ping(), Code::kOk);
+}
+
+TEST_P(TcpTest, ASilentPeerIsDroppedAtTheFirstFrameDeadline) {
+  TcpOptions options;
+  options.first_frame_ms = 50;
+  options.linger_ms = 20;
+  START(options);
+  WireClient silent, slow;
+  ASSERT_TRUE(silent.Connect(port_).ok());
+  ASSERT_TRUE(slow.Connect(port_).ok());
+  ASSERT_TRUE(slow.SendRaw("3KFD").ok());
+  EXPECT_TRUE(silent.ClosedByNode());
+  EXPECT_TRUE(slow.ClosedByNode());
+  EXPECT_TRUE(Becomes("dfkv_tcp_closed_total", "deadline", 2));
+}
+
+TEST_P(TcpTest, AnIdlePeerIsClosed) {
+  TcpOptions options;
+  options.idle_ms = 50;
+  START(options);
+  WireClient client = Greeted();
+  EXPECT_EQ(client.Ping(), Code::kOk);
+  EXPECT_TRUE(client.ClosedByNode());
+  EXPECT_TRUE(Becomes("dfkv_tcp_closed_total", "idle", 1));
+}
+
+TEST_P(TcpTest, APeerThatWaitsForItsAnswerIsNotIdle) {
+  TcpOptions options;
+  options.idle_ms = 30;
+  START(options);
+  WireClient client = Greeted();
+  handler_.hold_pings = 1;
+  const uint64_t held = client.SendPlain(Op::kPing);
+  pollfd nothing{client.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&nothing, 1, 150), 0) << "not closed, not answered";
+  OnReactor([&] { handler_.ReleaseHeld(); });
+  EXPECT_TRUE(client.Await(held).ok());
+}
+
+// A byte now and then keeps each receive alive, yet the frame has an absolute deadline.
+TEST_P(TcpTest, ADripFeederIsDropped) {
+  TcpOptions options;
+  options.stall_ms = 200;
+  options.min_rate = 1 << 20;
+  options.linger_ms = 20;
+  START(options);
+  WireClient client;
+  ASSERT_TRUE(client.Connect(port_, 10).ok());
+  ASSERT_TRUE(client.Hello().ok());
+  const std::string value(100'000, 'v');
+  (void)client.SendPutHead({{TestKey(1), value}}, {value.size()});
+  int drips = 0;
+  pollfd closed{client.fd(), POLLIN, 0};
+  while (::poll(&closed, 1, 10) == 0 && drips < 2000) {
+    if (!client.SendRaw("v").ok()) break;
+    ++drips;
+  }
+  EXPECT_LT(drips, 2000);
+  EXPECT_EQ(handler_.abandoned, 1);
+  EXPECT_EQ(handler_.places, 1);
+}
+
+TEST_P(TcpTest, AStalledSenderGivesItsPlaceBack) {
+  TcpOptions options;
+  options.stall_ms = 50;
+  options.linger_ms = 20;
+  START(options);
+  WireClient client = Greeted();
+  const std::string value(100'000, 'v');
+  (void)client.SendPutHead({{TestKey(1), value}}, {value.size()});
+  ASSERT_TRUE(client.SendRaw(value.substr(0, 5000)).ok());
+  EXPECT_TRUE(client.ClosedByNode());
+  EXPECT_EQ(handler_.abandoned, 1);
+}
+
+TEST_P(TcpTest, AnAnnouncementAloneTakesNoPlace) {
+  START();
+  std::vector<WireClient> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(Greeted());
+    (void)clients.back().SendPutHead({{TestKey(1), "x"}}, {64u << 20});
+  }
+  while (handler_.puts < 60) ASSERT_EQ(Greeted().Ping(), Code::kOk);
+  EXPECT_EQ(handler_.places, 0);
+}
+
+TEST_P(TcpTest, APutThatBreaksOffIsAbandoned) {
+  START();
+  {
+    WireClient client = Greeted();
+    const std::string value(100'000, 'v');
+    (void)client.SendPutHead({{TestKey(1), value}, {TestKey(2), value}}, {value.size(), value.size()});
+    ASSERT_TRUE(client.SendRaw(value).ok());
+    ASSERT_TRUE(client.SendRaw(value.substr(0, 7)).ok());
+  }
+  WireClient other = Greeted();
+  while (handler_.abandoned == 0) ASSERT_EQ(other.Ping(), Code::kOk);
+  EXPECT_EQ(other.Get(TestKey(1)).code, Code::kOk) << "what arrived whole is kept";
+  EXPECT_EQ(other.Get(TestKey(2)).code, Code::kNotFound);
+}
+
+TEST_P(TcpTest, APeerThatReadsNothingIsHeldBackThenDropped) {
+  TcpOptions options;
+  options.output_bytes_max = 1 << 20;
+  options.write_stall_ms = 300;
+  START(options);
+  WireClient client = Greeted();
+  ASSERT_EQ(client.Put(TestKey(1), TestValue(1, 512 << 10)), Code::kOk);
+  WireClient greedy = Greeted();
+  for (int i = 0; i < 100; ++i) (void)greedy.SendGet({{TestKey(1)}});
+  while (Metric("dfkv_tcp_closed_total", "write_stall") == 0) {
+    EXPECT_LE(Metric("dfkv_tcp_output_bytes"), (1u << 20) + (600u << 10))
+        << "bounded by the limit and one request";
+    ASSERT_EQ(client.Ping(), Code::kOk) << "the others are served";
+  }
+  while (Metric("dfkv_tcp_output_bytes") > 0) ASSERT_EQ(client.Ping(), Code::kOk);
+}
+
+TEST_P(TcpTest, AHalfClosedPeerGetsItsAnswers) {
+  START();
+  WireClient client = Greeted();
+  handler_.hold_pings = 1;
+  const uint64_t held = client.SendPlain(Op::kPing);
+  client.ShutdownSending();
+  WireClient other = Greeted();
+  while (handler_.hold_pings > 0)
+    ASSERT_EQ(other.Await(other.SendKeys(Op::kMatch, {TestKey(1)}))->code, Code::kOk);
+  EXPECT_EQ(other.Ping(), Code::kOk);
+  EXPECT_TRUE(client.Await(held).ok());
+  EXPECT_TRUE(client.ClosedByNode());
+}
+
+TEST_P(TcpTest, IdlePeersMakeRoomForNewOnes) {
+  TcpOptions options;
+  options.connections_max = 8;
+  START(options);
+  std::vector<WireClient> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(Greeted());
+    ASSERT_EQ(clients.back().Ping(), Code::kOk);
+  }
+  EXPECT_LE(Metric("dfkv_open_connections"), 9u);
+  EXPECT_TRUE(clients[0].ClosedByNode());
+  EXPECT_EQ(clients[39].Ping(), Code::kOk);
+  EXPECT_EQ(Metric("dfkv_tcp_rejected_connections_total"), 0u);
+}
+
+TEST_P(TcpTest, PeersThatNeverSayHelloMakeRoom) {
+  TcpOptions options;
+  options.connections_max = 8;
+  START(options);
+  std::vector<WireClient> mute(20);
+  for (WireClient& client : mute) {
+    ASSERT_TRUE(client.Connect(port_).ok());
+    ASSERT_TRUE(client.SendRaw("3").ok());
+  }
+  EXPECT_EQ(Greeted().Ping(), Code::kOk);
+}
+
+TEST_P(TcpTest, WhenAllAreBusyANewPeerIsToldSo) {
+  TcpOptions options;
+  options.connections_max = 3;
+  START(options);
+  std::vector<WireClient> busy;
+  handler_.hold_pings = 3;
+  for (int i = 0; i < 3; ++i) {
+    busy.push_back(Greeted());
+    (void)busy.back().SendPlain(Op::kPing);
+  }
+  while (handler_.hold_pings > 0) {
+    OnReactor([] {});
+  }
+  WireClient refused;
+  ASSERT_TRUE(refused.Connect(port_).ok());
+  const Status status = refused.Hello();
+  EXPECT_EQ(status.code(), Code::kBusy) << status.ToString();
+  EXPECT_EQ(Metric("dfkv_tcp_rejected_connections_total"), 1u);
+  OnReactor([&] { handler_.ReleaseHeld(); });
+  EXPECT_EQ(Greeted().Ping(), Code::kOk);
+}
+
+TEST_P(TcpTest, RequestsInFlightAreBoundedByNotReading) {
+  TcpOptions options;
+  options.requests_in_flight_max = 4;
+  START(options);
+  WireClient client = Greeted();
+  handler_.hold_pings = 100;
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 20; ++i) ids.push_back(client.SendPlain(Op::kPing));
+  while (handler_.requests < 4) OnReactor([] {});
+  OnReactor([] {});
+  EXPECT_EQ(handler_.requests, 4);
+  handler_.hold_pings = 0;
+  OnReactor([&] { handler_.ReleaseHeld(); });
+  for (uint64_t id : ids) EXPECT_TRUE(client.Await(id).ok());
+}
+
+// --- Stopping ---
+
+TEST_P(TcpTest, StopLetsRequestsInFlightEnd) {
+  START();
+  WireClient client = Greeted();
+  WireClient idle = Greeted();
+  handler_.hold_pings = 1;
+  const uint64_t held = client.SendPlain(Op::kPing);
+  while (handler_.hold_pings > 0) OnReactor([] {});
+  Thread stopper("stopper", [&] { EXPECT_TRUE(transport_->StopBlocking(5 * kSecond).ok()); });
+  EXPECT_TRUE(idle.ClosedByNode()) << "an idle connection is closed at once";
+  WireClient late;
+  EXPECT_FALSE(late.ConnectAndHello(port_).ok());
+  OnReactor([&] { handler_.ReleaseHeld(); });
+  EXPECT_TRUE(client.Await(held).ok());
+  EXPECT_TRUE(client.ClosedByNode());
+  stopper.Join();
+  transport_.reset();
+}
+
+TEST_P(TcpTest, StopCutsAPutThatDoesNotEnd) {
+  TcpOptions options;
+  options.stall_ms = 60'000;
+  START(options);
+  WireClient client = Greeted();
+  const std::string value(100'000, 'v');
+  (void)client.SendPutHead({{TestKey(1), value}}, {value.size()});
+  ASSERT_TRUE(client.SendRaw(value.substr(0, 5000)).ok());
+  while (handler_.places == 0) OnReactor([] {});
+  EXPECT_TRUE(transport_->StopBlocking(50 * kMillisecond).ok());
+  EXPECT_EQ(handler_.abandoned, 1);
+  transport_.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Reactors, TcpTest,
+                         ::testing::Values(io::ReactorKind::kEpoll, io::ReactorKind::kUring),
+                         [](const auto& param) {
+                           return param.param == io::ReactorKind::kEpoll ? "epoll" : "uring";
+                         });
+
+}  // namespace
+}  // namespace dfkv::net
