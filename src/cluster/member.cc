@@ -1,8 +1,5 @@
 #include "cluster/member.h"
 
-#include <arpa/inet.h>
-
-#include <cstring>
 #include <set>
 
 #include "base/text.h"
@@ -48,8 +45,9 @@ Result<Member> ParseMember(std::string_view text) {
   std::string_view rest = TrimSpace(text.substr(equals + 1));
   const Result<uint32_t> weight = TakeWeight(text, rest);
   if (!weight.ok()) return weight.status();
-  const Result<Address> socket = ParseAddress(rest);
+  const Result<io::SocketAddress> socket = io::ParseSocketAddress(rest);
   if (!socket.ok()) return Bad(text, socket.status().message());
+  if (socket->port() == 0) return Bad(text, "the port must be 1 to 65535");
   member.weight = *weight;
   member.address = rest;
   member.socket = *socket;
@@ -57,45 +55,6 @@ Result<Member> ParseMember(std::string_view text) {
 }
 
 }  // namespace
-
-bool operator==(const Address& a, const Address& b) {
-  if (a.socket.generic.sa_family != b.socket.generic.sa_family) return false;
-  if (a.socket.generic.sa_family == AF_INET) {
-    return a.socket.v4.sin_port == b.socket.v4.sin_port &&
-           a.socket.v4.sin_addr.s_addr == b.socket.v4.sin_addr.s_addr;
-  }
-  return a.socket.v6.sin6_port == b.socket.v6.sin6_port &&
-         std::memcmp(&a.socket.v6.sin6_addr, &b.socket.v6.sin6_addr, sizeof(in6_addr)) == 0;
-}
-
-Result<Address> ParseAddress(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  const bool bracketed = text.starts_with('[');
-  if (colon == std::string_view::npos || (bracketed && (colon == 0 || text[colon - 1] != ']'))) {
-    return Status(Code::kInvalid, Cat("'", text, "' is not ip:port (an IPv6 address goes in brackets)"));
-  }
-  const std::string host(bracketed ? text.substr(1, colon - 2) : text.substr(0, colon));
-  const Result<uint64_t> port = ParseUint(text.substr(colon + 1));
-  if (!port.ok() || *port < 1 || *port > 65535) {
-    return Status(Code::kInvalid, Cat("'", text, "': the port must be 1 to 65535"));
-  }
-  Address address;
-  const auto port_on_wire = htons(static_cast<uint16_t>(*port));
-  if (!bracketed && inet_pton(AF_INET, host.c_str(), &address.socket.v4.sin_addr) == 1) {
-    address.socket.v4.sin_family = AF_INET;
-    address.socket.v4.sin_port = port_on_wire;
-    address.size = sizeof address.socket.v4;
-    return address;
-  }
-  if (bracketed && inet_pton(AF_INET6, host.c_str(), &address.socket.v6.sin6_addr) == 1) {
-    address.socket.v6.sin6_family = AF_INET6;
-    address.socket.v6.sin6_port = port_on_wire;
-    address.size = sizeof address.socket.v6;
-    return address;
-  }
-  return Status(Code::kInvalid,
-                Cat("'", host, "' is no numeric ip address (an IPv6 address goes in brackets)"));
-}
 
 Result<std::vector<Member>> ParseMembers(std::string_view text) {
   std::vector<Member> members;
@@ -108,7 +67,8 @@ Result<std::vector<Member>> ParseMembers(std::string_view text) {
       return Bad(piece, Cat("the name '", member->name, "' is listed twice"));
     }
     for (const Member& other : members) {
-      if (other.socket == member->socket) return Bad(piece, Cat("'", other.name, "' has the same address"));
+      if (other.socket.ToString() == member->socket.ToString())
+        return Bad(piece, Cat("'", other.name, "' has the same address"));
     }
     total_weight += member->weight;
     members.push_back(std::move(*member));

@@ -1,15 +1,13 @@
 // Member: a node as a list of members names it.
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "io/socket.h"
 
 namespace dfkv::cluster {
 
@@ -17,27 +15,12 @@ constexpr uint32_t kWeightMax = 1024;
 constexpr size_t kMembersMax = 1024;
 constexpr uint64_t kTotalWeightMax = 65'536;  // over all members: bounds the hash ring's memory
 
-// A socket address, IPv4 or IPv6.
-struct Address {
-  union {
-    sockaddr generic;
-    sockaddr_in v4;
-    sockaddr_in6 v6;
-  } socket{};
-  socklen_t size = 0;
-
-  friend bool operator==(const Address& a, const Address& b);
-};
-
 struct Member {
   std::string name;     // its place on the hash ring comes from it, so it stays when the address changes
   std::string address;  // "10.0.0.1:7000", "[::1]:7000"
-  Address socket;
+  io::SocketAddress socket;
   uint32_t weight = 1;  // 1..kWeightMax
 };
-
-// "10.0.0.1:7000" or "[::1]:7000"; numeric, port 1..65535. Invalid names the text.
-Result<Address> ParseAddress(std::string_view text);
 
 // "name=ip:port,name2=[ip6]:port*weight". Spaces around a member are ignored. Invalid names the member and
 // what is wrong with it; names and addresses are unique.

@@ -66,15 +66,6 @@ bool HasOpen(const std::string& descriptors, const std::string& target) {
   return false;
 }
 
-bool IsLoopback(const cluster::Address& address) {
-  if (address.socket.generic.sa_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&address.socket.v6.sin6_addr);
-  return (ntohl(address.socket.v4.sin_addr.s_addr) >> 24) == 127;
-}
-uint16_t PortOf(const cluster::Address& address) {
-  return ntohs(address.socket.generic.sa_family == AF_INET6 ? address.socket.v6.sin6_port
-                                                            : address.socket.v4.sin_port);
-}
-
 }  // namespace
 
 std::optional<int> PidListeningOn(uint16_t port) {
@@ -112,8 +103,8 @@ CpuProbe NodeCpuProbe(std::vector<cluster::Member> members) {
       std::optional<double> seconds;
       const Result<std::string> stats = client.Stats(member.name, {});
       if (stats.ok()) seconds = MetricSum(*stats, "dfkv_process_cpu_seconds_total");
-      if (!seconds && IsLoopback(member.socket)) {
-        if (const std::optional<int> pid = PidListeningOn(PortOf(member.socket)))
+      if (!seconds && member.socket.IsLoopback()) {
+        if (const std::optional<int> pid = PidListeningOn(member.socket.port()))
           seconds = ProcessCpuSeconds(*pid);
       }
       if (!seconds) return std::nullopt;
