@@ -20,8 +20,11 @@
 
 namespace dfkv::client {
 
+inline constexpr char kTransportMode[] = "tcp(rdma-not-requested)";
+
 struct ClientOptions {
   std::string members;              // "name=ip:port,name2=ip:port[*weight]"
+  bool members_required = true;     // otherwise none may be named, and every item is Unavailable
   std::string key_namespace;        // bytes, not empty
   uint32_t stall_ms = 1000;         // a call's default deadline is stall_ms + bytes / min_rate
   uint64_t min_rate = 64ull << 20;  // bytes per second

@@ -1,0 +1,484 @@
+// What a node may do to a client, and what the client makes of it: never a wrong byte, never a write to
+// memory that was given back, never more than the deadline, and no effect on the items of other nodes.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/fault.h"
+#include "base/identity.h"
+#include "base/log.h"
+#include "client/client.h"
+#include "client/client_contract.h"
+#include "client/fake_node.h"
+
+namespace dfkv::client {
+namespace {
+
+constexpr uint32_t kStallMs = 300;
+
+class ClientFaults : public ::testing::Test {
+ protected:
+  ClientFaults() {
+    SetLogSink([](LogLevel, std::string_view) {});
+    options_.key_namespace = "faults";
+    options_.stall_ms = kStallMs;
+    options_.peer_cooldown_ms = 60'000;  // unless a test says otherwise, an avoided peer stays so
+    options_.peer_cooldown_max_ms = 60'000;
+  }
+  ~ClientFaults() override { SetLogSink(nullptr); }
+
+  Client& Open(const std::vector<std::string>& addresses) {
+    options_.members.clear();
+    for (size_t i = 0; i < addresses.size(); ++i) options_.members += Cat("node-", i, "=", addresses[i], ",");
+    auto client = Client::Open(options_);
+    EXPECT_TRUE(client.ok()) << client.status().ToString();
+    client_ = std::move(*client);
+    return *client_;
+  }
+  double Metric(const std::string& name) {
+    for (const auto& [key, value] : client_->metrics().Snapshot()) {
+      if (key == name) return value;
+    }
+    ADD_FAILURE() << "no metric " << name;
+    return -1;
+  }
+  static Nanos Now() { return SystemClock().Now(); }
+
+  ClientOptions options_;
+  std::unique_ptr<Client> client_;
+};
+
+// A port that takes connections and never says a word: the system answers for a process that is stopped.
+class SilentPort {
+ public:
+  explicit SilentPort(int backlog = 64) {
+    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address_), sizeof address_), 0);
+    EXPECT_EQ(listen(fd_, backlog), 0);
+    socklen_t size = sizeof address_;
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address_), &size), 0);
+  }
+  ~SilentPort() {
+    close(fd_);
+    for (const int fd : fillers_) close(fd);
+  }
+  // Fills the queue of connections: further attempts get no answer at all, as from a black hole.
+  void Fill() {
+    for (int i = 0; i < 4; ++i) {
+      const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      (void)connect(fd, reinterpret_cast<const sockaddr*>(&address_), sizeof address_);
+      fillers_.push_back(fd);
+    }
+  }
+  std::string address() const { return Cat("127.0.0.1:", ntohs(address_.sin_port)); }
+
+ private:
+  int fd_ = -1;
+  sockaddr_in address_{};
+  std::vector<int> fillers_;
+};
+
+std::string UnusedAddress() {
+  SilentPort port;
+  return port.address();
+}
+
+// Runs the script's action on the first `count` requests of `op`.
+FakeNode::Script First(wire::Op op, int count, FakeAction action) {
+  auto left = std::make_shared<std::atomic<int>>(count);
+  return [=](const wire::RequestView& request) {
+    return request.op() == op && left->fetch_sub(1) > 0 ? action : FakeAction::kAnswer;
+  };
+}
+
+// Memory with guards around it, to see that nothing is written past a buffer or after a call.
+struct Guarded {
+  explicit Guarded(size_t size) : bytes(size + 128, std::byte{0xAA}), piece(bytes.data() + 64, size) {}
+  std::vector<std::byte> bytes;
+  MutableByteSpan piece;
+  bool guards_whole() const {
+    const auto whole = [](ByteSpan span) {
+      return std::all_of(span.begin(), span.end(), [](std::byte b) { return b == std::byte{0xAA}; });
+    };
+    return whole(ByteSpan(bytes).first(64)) && whole(ByteSpan(bytes).last(64));
+  }
+};
+
+ItemResult GetGuarded(Client& client, uint64_t key, Guarded& into, uint32_t deadline_ms = 0) {
+  const Key name(key);
+  const MutableByteSpan piece = into.piece;
+  const GetItem item{name.bytes(), {&piece, 1}};
+  ItemResult result;
+  EXPECT_TRUE(client.Get({&item, 1}, {deadline_ms}, {&result, 1}).ok());
+  return result;
+}
+
+// --- Wrong answers ---
+
+class WrongAnswers : public ClientFaults, public ::testing::WithParamInterface<FakeAction> {};
+
+TEST_P(WrongAnswers, AreNoHits) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, GetParam()));
+  Client& client = Open({node.address()});
+  Caller caller(client);
+  for (const size_t size : {100ul, 100'000ul}) {
+    ASSERT_EQ(caller.Put(size, ValueOf(size, size)), Code::kOk);
+  }
+  Guarded into(100'000);
+  const ItemResult result = GetGuarded(client, 100'000, into);
+  EXPECT_EQ(result.code, GetParam() == FakeAction::kFlipByte ? Code::kCorrupt : Code::kUnavailable);
+  EXPECT_TRUE(into.guards_whole());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, WrongAnswers,
+                         ::testing::Values(FakeAction::kFlipByte, FakeAction::kGarbage, FakeAction::kTwice,
+                                           FakeAction::kTooLong, FakeAction::kMissing,
+                                           FakeAction::kCloseHalfway));
+
+TEST_F(ClientFaults, AFlippedByteOfASmallValueIsCorrupt) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, FakeAction::kFlipByte));
+  Client& client = Open({node.address()});
+  Caller caller(client);
+  ASSERT_EQ(caller.Put(1, ValueOf(1, 100)), Code::kOk);
+  std::vector<std::byte> into(100);
+  EXPECT_EQ(caller.Get(1, into).code, Code::kCorrupt);
+  EXPECT_EQ(Metric("dfkv_client_corrupt_total"), 1);
+  EXPECT_EQ(caller.Get(1, into).code, Code::kOk);  // the connection is as good as before
+}
+
+TEST_F(ClientFaults, WithoutVerifyAFlippedByteGoesUnseen) {  // what the option gives up
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, FakeAction::kFlipByte));
+  options_.verify = false;
+  Caller caller(Open({node.address()}));
+  ASSERT_EQ(caller.Put(1, ValueOf(1, 100)), Code::kOk);
+  std::vector<std::byte> into(100);
+  EXPECT_EQ(caller.Get(1, into).code, Code::kOk);
+  EXPECT_NE(into, ValueOf(1, 100));
+}
+
+TEST_F(ClientFaults, ABusyNodeIsNotAvoided) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kPut, 1, FakeAction::kBusy));
+  Caller caller(Open({node.address()}));
+  EXPECT_EQ(caller.Put(1, ValueOf(1, 100)), Code::kBusy);
+  EXPECT_EQ(Metric("dfkv_client_busy_suppressed_total"), 1);
+  EXPECT_EQ(caller.Put(1, ValueOf(1, 100)), Code::kOk);
+}
+
+TEST_F(ClientFaults, ARefusedHelloNamesItsCode) {
+  for (const Code code : {Code::kBusy, Code::kDenied}) {
+    FakeNodeOptions refusing;
+    refusing.hello_code = code;
+    FakeNode node(refusing);
+    Caller caller(Open({node.address()}));
+    EXPECT_EQ(caller.Exist(1), code);
+    EXPECT_EQ(caller.Exist(1), code);  // asked again: it is not avoided
+    EXPECT_EQ(node.connections(), 2u);
+  }
+}
+
+TEST_F(ClientFaults, ObjectsPastTheNodesLimitAreTooLarge) {
+  FakeNodeOptions small;
+  small.object_bytes_max = 1000;
+  FakeNode node(small);
+  Caller caller(Open({node.address()}));
+  const auto results = caller.PutAll(0, {1000, 1001, 5, 4000, 999});
+  const std::vector<Code> expected = {Code::kOk, Code::kTooLarge, Code::kOk, Code::kTooLarge, Code::kOk};
+  for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].code, expected[i]) << i;
+  EXPECT_EQ(node.object_count(), 3u);
+  EXPECT_EQ(caller.Put(9, ValueOf(9, 2000)), Code::kTooLarge);
+}
+
+TEST_F(ClientFaults, DepthReachesTheNode) {
+  FakeNode node;
+  Caller caller(Open({node.address()}));
+  ASSERT_EQ(caller.Put(1, ValueOf(1, 10), 17), Code::kOk);
+  const Key key(1);
+  EXPECT_EQ(node.depth_of(KeyHasher(AsBytes("faults")).KeyOf(key.bytes())), 17u);
+}
+
+// --- Dead, silent and slow nodes ---
+
+TEST_F(ClientFaults, ARefusedConnectionFailsAtOnceAndIsAvoided) {
+  Caller caller(Open({UnusedAddress()}));
+  EXPECT_EQ(caller.Put(1, ValueOf(1, 10)), Code::kUnavailable);
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
+  EXPECT_EQ(Metric("dfkv_client_peer_errors_total{peer=\"node-0\"}"), 1);
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  EXPECT_EQ(Metric("dfkv_client_unhealthy_skips_total"), 1);
+  const Key key(1);
+  const ByteSpan bytes = key.bytes();
+  EXPECT_EQ(*client_->Match({&bytes, 1}, {}), 0u);
+  EXPECT_EQ(client_->Stats("node-0", {}).code(), Code::kUnavailable);
+  EXPECT_EQ(client_->Stats("node-9", {}).code(), Code::kInvalid);
+}
+
+TEST_F(ClientFaults, OtherNodesItemsAreNotAffected) {
+  FakeNode good;
+  SilentPort silent;
+  Client& client = Open({good.address(), silent.address(), UnusedAddress()});
+  Caller caller(client);
+  const std::vector<size_t> sizes(60, 5000);
+  const auto put = caller.PutAll(0, sizes);
+  const size_t stored = CountOf(put, Code::kOk);
+  EXPECT_GT(stored, 5u);
+  EXPECT_EQ(stored, good.object_count());
+  EXPECT_EQ(CountOf(put, Code::kUnavailable), sizes.size() - stored);
+  size_t wrong = 0;
+  const Nanos begin = Now();
+  EXPECT_EQ(CountOf(caller.GetAll(0, sizes, &wrong), Code::kOk), stored);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_LT(Now() - begin, kStallMs * kMillisecond / 2);  // both others are avoided by now
+}
+
+TEST_F(ClientFaults, AStoppedNodeCostsOneStallThenNothing) {
+  SilentPort silent;
+  Caller caller(Open({silent.address()}));
+  Nanos begin = Now();
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  EXPECT_LE(Now() - begin, kStallMs * kMillisecond + 50 * kMillisecond);
+  EXPECT_GE(Now() - begin, kStallMs * kMillisecond / 2);
+  begin = Now();
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  EXPECT_LT(Now() - begin, kStallMs * kMillisecond / 4);
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
+}
+
+TEST_F(ClientFaults, ABlackHoleCostsOneStallThenNothing) {
+  SilentPort hole(0);
+  hole.Fill();
+  Caller caller(Open({hole.address()}));
+  const Nanos begin = Now();
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  EXPECT_LE(Now() - begin, kStallMs * kMillisecond + 50 * kMillisecond);
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
+}
+
+TEST_F(ClientFaults, ConnectHasItsOwnLimit) {
+  SilentPort hole(0);
+  hole.Fill();
+  options_.stall_ms = 20'000;
+  options_.connect_ms = 100;
+  Caller caller(Open({hole.address()}));
+  const Nanos begin = Now();
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  EXPECT_LT(Now() - begin, 10 * kSecond);
+}
+
+// A node that stops in the middle is found out by its silence on PING, also when the deadline is far away.
+TEST_F(ClientFaults, SilenceIsFoundOutLongBeforeADistantDeadline) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, FakeAction::kHold));
+  Client& client = Open({node.address()});
+  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  Guarded into(100);
+  const Nanos begin = Now();
+  EXPECT_EQ(GetGuarded(client, 1, into, 60'000).code, Code::kUnavailable);
+  EXPECT_LT(Now() - begin, 10 * kSecond);
+  EXPECT_EQ(Metric("dfkv_client_health_checks_total"), 1);
+}
+
+// A node that answers PING is slow, not dead: the call waits for its deadline, and the node is not avoided.
+TEST_F(ClientFaults, ASlowNodeIsWaitedForAndNotAvoided) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
+  Client& client = Open({node.address()});
+  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  Guarded into(100);
+  const Nanos begin = Now();
+  EXPECT_EQ(GetGuarded(client, 1, into, 4 * kStallMs).code, Code::kTimeout);
+  EXPECT_GE(Now() - begin, 4 * kStallMs * kMillisecond);
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 0);
+  EXPECT_GE(node.requests(wire::Op::kPing), 4u);
+  EXPECT_EQ(GetGuarded(client, 1, into).code, Code::kOk);
+}
+
+TEST_F(ClientFaults, ASlowAnswerWithinTheDeadlineIsAHit) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
+  Client& client = Open({node.address()});
+  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  Guarded into(100);
+  Thread releaser("releaser", [&] {
+    while (node.requests(wire::Op::kPing) < 3) {
+    }
+    node.Release();
+  });
+  EXPECT_EQ(GetGuarded(client, 1, into, 60'000).code, Code::kOk);
+  EXPECT_TRUE(PatternMatches(1, 0, into.piece));
+}
+
+// Deadlines shorter than the stall time: calls end in time, and the silence adds up to a dead node.
+TEST_F(ClientFaults, ShortDeadlinesHoldAndAddUp) {
+  SilentPort silent;
+  Caller caller(Open({silent.address()}), 60);
+  int timeouts = 0;
+  while (timeouts < 50) {
+    const Nanos begin = Now();
+    const Code code = caller.Exist(1);
+    EXPECT_LE(Now() - begin, kStallMs * kMillisecond);
+    if (code == Code::kUnavailable) break;
+    ASSERT_EQ(code, Code::kTimeout);
+    ++timeouts;
+  }
+  EXPECT_GE(timeouts, 3);
+  EXPECT_LE(timeouts, 6);
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
+}
+
+TEST_F(ClientFaults, ALateAnswerIsNeverWritten) {
+  for (const size_t size : {500ul, 300'000ul}) {
+    FakeNode node;
+    node.set_script(First(wire::Op::kGet, 1, FakeAction::kHold));
+    Client& client = Open({node.address()});
+    ASSERT_EQ(Caller(client).Put(1, ValueOf(1, size)), Code::kOk);
+    Guarded into(size);
+    EXPECT_EQ(GetGuarded(client, 1, into, 50).code, Code::kTimeout);
+    std::fill(into.bytes.begin(), into.bytes.end(), std::byte{0x55});
+    node.Release();
+    Guarded other(size);
+    EXPECT_EQ(GetGuarded(client, 1, other, 10'000).code, Code::kOk);
+    EXPECT_TRUE(
+        std::all_of(into.bytes.begin(), into.bytes.end(), [](std::byte b) { return b == std::byte{0x55}; }));
+    EXPECT_EQ(Metric("dfkv_transport_pool_retirements_total{reason=\"deadline\"}"), 1);
+  }
+}
+
+TEST_F(ClientFaults, APutThatTheNodeDoesNotReadEndsAtItsDeadline) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kPut, 1, FakeAction::kHold));
+  options_.min_rate = 1 << 30;
+  Caller caller(Open({node.address()}));
+  const Nanos begin = Now();
+  // The first request is read and held; the rest fills the socket.
+  const auto results = caller.PutAll(0, std::vector<size_t>(64, 1 << 20));
+  EXPECT_EQ(CountOf(results, Code::kUnavailable) + CountOf(results, Code::kTimeout), 64u);
+  EXPECT_LT(Now() - begin, 5 * kSecond);
+}
+
+// --- Recovery ---
+
+TEST_F(ClientFaults, ANodeThatIsBackIsFoundByAProbe) {
+  options_.peer_cooldown_ms = 1;
+  options_.peer_cooldown_max_ms = 1;
+  auto node = std::make_unique<FakeNode>();
+  FakeNodeOptions same;
+  same.port = node->port();
+  Caller caller(Open({node->address()}));
+  ASSERT_EQ(caller.Put(1, ValueOf(1, 10)), Code::kOk);
+  node.reset();
+  EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
+  node = std::make_unique<FakeNode>(same);
+  const Nanos until = Now() + 20 * kSecond;
+  Code code = Code::kUnavailable;
+  while (code == Code::kUnavailable && Now() < until) code = caller.Exist(1);
+  EXPECT_EQ(code, Code::kNotFound);
+  EXPECT_GE(Metric("dfkv_client_peer_recovered_total"), 1);
+}
+
+TEST_F(ClientFaults, AProbeThatHangsDelaysACallOnlyBriefly) {
+  options_.peer_cooldown_ms = 1;
+  options_.peer_cooldown_max_ms = 60'000;
+  options_.stall_ms = 2000;
+  SilentPort silent;
+  Client& client = Open({silent.address()});
+  Caller caller(client, 1);
+  while (caller.Exist(1) == Code::kTimeout) {
+  }  // short silences add up until it is avoided
+  const uint64_t left_behind = ProbeHits("client.lane.probe_left_behind");
+  Caller patient(client);
+  const Nanos until = Now() + 20 * kSecond;
+  while (ProbeHits("client.lane.probe_left_behind") < left_behind + 3 && Now() < until) {
+    const Nanos begin = Now();
+    EXPECT_EQ(patient.Exist(1), Code::kUnavailable);
+    EXPECT_LT(Now() - begin, kSecond);
+  }
+  EXPECT_GE(ProbeHits("client.lane.probe_left_behind"), left_behind + 3);
+}
+
+// --- Pooled connections ---
+
+TEST_F(ClientFaults, AStalePooledConnectionIsReplacedUnseen) {
+  FakeNode node;
+  Caller caller(Open({node.address()}));
+  ASSERT_EQ(caller.Put(1, ValueOf(1, 100'000)), Code::kOk);
+  std::vector<std::byte> into(100'000);
+  for (int i = 0; i < 20; ++i) {
+    node.CloseConnections();
+    ASSERT_EQ(caller.Get(1, into).code, Code::kOk);
+    node.CloseConnections();
+    ASSERT_EQ(caller.Put(2, ValueOf(2, 3 << 20)), Code::kOk);
+  }
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 0);
+  EXPECT_EQ(Metric("dfkv_client_io_errors_total"), 0);
+  EXPECT_EQ(node.connections(), 41u);
+}
+
+TEST_F(ClientFaults, OnlyOneRetry) {
+  FakeNode node;
+  Caller caller(Open({node.address()}));
+  ASSERT_EQ(caller.Put(1, ValueOf(1, 10)), Code::kOk);
+  node.set_script(First(wire::Op::kGet, 100, FakeAction::kClose));
+  std::vector<std::byte> into(10);
+  EXPECT_EQ(caller.Get(1, into).code, Code::kUnavailable);
+  EXPECT_EQ(node.requests(wire::Op::kGet), 2u);
+}
+
+TEST_F(ClientFaults, OneThreadUsesOneConnection) {
+  FakeNode node;
+  Caller caller(Open({node.address()}));
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(caller.Exist(1), Code::kNotFound);
+  EXPECT_EQ(node.connections(), 1u);
+}
+
+TEST_F(ClientFaults, IdleConnectionsAreClosed) {
+  FakeNode node;
+  options_.idle_ms = 1;
+  Caller caller(Open({node.address()}));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(caller.Exist(1), Code::kNotFound);
+    const Nanos idle = Now() + 2 * kMillisecond;
+    while (Now() < idle) {
+    }
+  }
+  EXPECT_EQ(node.connections(), 3u);
+  EXPECT_EQ(Metric("dfkv_transport_pool_retirements_total{reason=\"idle\"}"), 2);
+  EXPECT_EQ(Metric("dfkv_transport_pool_stale_retries_total"), 0);
+}
+
+TEST_F(ClientFaults, LanesAreBoundedAndWaitedFor) {
+  FakeNode node;
+  node.set_script(First(wire::Op::kExist, 1, FakeAction::kSlow));
+  options_.lanes_max = 1;
+  options_.stall_ms = 60'000;
+  Client& client = Open({node.address()});
+  std::atomic<Code> held{Code::kCancelled};
+  Thread holder("holder", [&] { held = Caller(client).Exist(1); });
+  while (node.requests(wire::Op::kExist) == 0) {
+  }
+  EXPECT_EQ(Caller(client, 50).Exist(2), Code::kBusy);
+  std::atomic<Code> waited{Code::kCancelled};
+  const uint64_t waiting = ProbeHits("client.lane_pool.wait");
+  Thread waiter("waiter", [&] { waited = Caller(client).Exist(3); });
+  while (ProbeHits("client.lane_pool.wait") == waiting) {
+  }
+  node.Release();
+  holder.Join();
+  waiter.Join();
+  EXPECT_EQ(held, Code::kNotFound);
+  EXPECT_EQ(waited, Code::kNotFound);
+  EXPECT_EQ(node.connections(), 1u);
+}
+
+}  // namespace
+}  // namespace dfkv::client
