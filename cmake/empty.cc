@@ -1,0 +1,1 @@
+// A library is made of what it links.

@@ -1,0 +1,418 @@
+// The functions with status codes. Their numbers are those of base/status.h.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "capi/handle.h"
+
+namespace dfkv::capi {
+namespace {
+
+using client::CallOptions;
+using client::Client;
+using client::GetItem;
+using client::ItemResult;
+using client::PutItem;
+
+// FROZEN layouts; structs that start with struct_size may grow at their end.
+static_assert(sizeof(dfkv_open_options3) == 72);
+static_assert(offsetof(dfkv_open_options3, min_rate_bytes) == 32);
+static_assert(offsetof(dfkv_open_options3, reserved0) == 68);
+static_assert(sizeof(dfkv_call_options3) == 16);
+static_assert(sizeof(dfkv_buffer3) == 16 && sizeof(dfkv_key3) == 16);
+static_assert(sizeof(dfkv_put_item3) == 32 && offsetof(dfkv_put_item3, depth) == 28);
+static_assert(sizeof(dfkv_get_item3) == 40 && offsetof(dfkv_get_item3, offset) == 32);
+static_assert(sizeof(dfkv_result3) == 16 && offsetof(dfkv_result3, length) == 8);
+
+static_assert(DFKV_OK == static_cast<int>(Code::kOk));
+static_assert(DFKV_NOT_FOUND == static_cast<int>(Code::kNotFound));
+static_assert(DFKV_BUSY == static_cast<int>(Code::kBusy));
+static_assert(DFKV_TIMEOUT == static_cast<int>(Code::kTimeout));
+static_assert(DFKV_CORRUPT == static_cast<int>(Code::kCorrupt));
+static_assert(DFKV_TOO_SMALL == static_cast<int>(Code::kTooSmall));
+static_assert(DFKV_INVALID == static_cast<int>(Code::kInvalid));
+static_assert(DFKV_UNAVAILABLE == static_cast<int>(Code::kUnavailable));
+static_assert(DFKV_IO_ERROR == static_cast<int>(Code::kIoError));
+static_assert(DFKV_NO_SPACE == static_cast<int>(Code::kNoSpace));
+static_assert(DFKV_QUOTA == static_cast<int>(Code::kQuota));
+static_assert(DFKV_TOO_LARGE == static_cast<int>(Code::kTooLarge));
+static_assert(DFKV_CANCELLED == static_cast<int>(Code::kCancelled));
+static_assert(DFKV_REJECTED == static_cast<int>(Code::kRejected));
+static_assert(DFKV_UNSUPPORTED == static_cast<int>(Code::kUnsupported));
+static_assert(DFKV_LOCKED == static_cast<int>(Code::kLocked));
+static_assert(DFKV_DENIED == static_cast<int>(Code::kDenied));
+
+// Status to C: the text for dfkv_last_error goes along. A miss is no error.
+int Told(const char* function, const Status& status) {
+  if (status.ok() || status.code() == Code::kNotFound) {
+    SetLastError("");
+  } else {
+    SetLastError(Cat(function, ": ", status.ToString()));
+  }
+  return static_cast<int>(status.code());
+}
+
+Status Bad(std::string_view what) {
+  return {Code::kInvalid, std::string(what)};
+}
+
+// What every call begins with: a live handle and sound options.
+struct Call {
+  ClientRef client;
+  CallOptions options;
+};
+
+Result<Call> BeginCall(dfkv_client_t handle, const dfkv_call_options3* options) {
+  Call call;
+  call.client = FindHandle(handle);
+  if (!call.client) return Bad("the client handle is NULL or closed");
+  if (options == nullptr) return call;
+  if (options->struct_size < sizeof *options) return Bad("struct_size is smaller than dfkv_call_options3");
+  if (options->flags != 0) return Bad("flags has an unknown bit");
+  if (options->reserved0 != 0) return Bad("reserved0 is not 0");
+  call.options.deadline_ms = options->deadline_ms;
+  return call;
+}
+
+Result<OpenRequest> RequestOf(const dfkv_open_options3* options) {
+  if (options == nullptr) return Bad("options is NULL");
+  if (options->struct_size < sizeof *options) return Bad("struct_size is smaller than dfkv_open_options3");
+  if ((options->flags & ~DFKV_OPEN3_NO_VERIFY) != 0) return Bad("flags has an unknown bit");
+  if (options->reserved0 != 0) return Bad("reserved0 is not 0");
+  if (options->key_namespace == nullptr || options->key_namespace_len == 0) {
+    return Bad("key_namespace is empty");
+  }
+  OpenRequest request;
+  if (options->members != nullptr) request.members = options->members;
+  request.key_namespace.assign(static_cast<const char*>(options->key_namespace), options->key_namespace_len);
+  request.verify = (options->flags & DFKV_OPEN3_NO_VERIFY) == 0;
+  request.min_rate = options->min_rate_bytes;
+  request.stall_ms = options->stall_ms;
+  request.connect_ms = options->connect_ms;
+  request.calls_max = options->calls_max;
+  request.idle_ms = options->idle_ms;
+  request.peer_cooldown_ms = options->peer_cooldown_ms;
+  request.peer_cooldown_max_ms = options->peer_cooldown_max_ms;
+  request.spin_us = options->spin_us;
+  return request;
+}
+
+ByteSpan Bytes(const void* ptr, uint64_t len) {
+  return ptr == nullptr ? ByteSpan() : ByteSpan(static_cast<const std::byte*>(ptr), len);
+}
+
+// Why an item ended as it did, for the calls of a single item.
+Status ItemStatus(const ItemResult& result) {
+  switch (result.code) {
+    case Code::kInvalid:
+      return Bad("the key or the value is empty, or the range begins past the object's end");
+    case Code::kTooSmall:
+      return {result.code, Cat("the object has ", result.length, " bytes")};
+    case Code::kUnavailable:
+      return {result.code, "the node cannot be reached, or is avoided since it failed"};
+    default:
+      return result.code;
+  }
+}
+
+Status Put(dfkv_client_t handle, ByteSpan key, const void* value, uint64_t value_len, uint32_t depth,
+           const dfkv_call_options3* options) {
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  if (value == nullptr && value_len > 0) return Bad("value is NULL");
+  const ByteSpan piece = Bytes(value, value_len);
+  const PutItem item{key, {&piece, 1}, depth};
+  ItemResult result;
+  DFKV_RETURN_IF_ERROR(call->client->Put({&item, 1}, call->options, {&result, 1}));
+  return ItemStatus(result);
+}
+
+Status Get(dfkv_client_t handle, GetItem item, dfkv_buffer3 into, uint64_t* out_len,
+           const dfkv_call_options3* options) {
+  if (out_len != nullptr) *out_len = 0;
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  if (into.ptr == nullptr && into.len > 0) return Bad("the buffer is NULL");
+  const MutableByteSpan piece(static_cast<std::byte*>(into.ptr), into.len);
+  item.pieces = {&piece, 1};
+  ItemResult result;
+  DFKV_RETURN_IF_ERROR(call->client->Get({&item, 1}, call->options, {&result, 1}));
+  if (out_len != nullptr) *out_len = result.length;
+  return ItemStatus(result);
+}
+
+using KeysFunction = Status (Client::*)(std::span<const ByteSpan>, const CallOptions&, std::span<ItemResult>);
+
+Status OnKey(dfkv_client_t handle, KeysFunction function, ByteSpan key, uint64_t* out_len,
+             const dfkv_call_options3* options) {
+  if (out_len != nullptr) *out_len = 0;
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  ItemResult result;
+  DFKV_RETURN_IF_ERROR(((*call->client).*function)({&key, 1}, call->options, {&result, 1}));
+  if (out_len != nullptr) *out_len = result.length;
+  return ItemStatus(result);
+}
+
+// --- Batches ---
+
+constexpr uint64_t kItemsMax = 1 << 24;  // of a batch: a larger count is a bug of the caller
+
+Status CheckArrays(const void* items, uint64_t count, const void* results) {
+  if (count > kItemsMax) return Bad(Cat("count is more than ", kItemsMax));
+  if (count > 0 && (items == nullptr || results == nullptr)) return Bad("an array is NULL");
+  return Ok();
+}
+
+void Zero(dfkv_result3* results, uint64_t count) {
+  if (results != nullptr && count <= kItemsMax) std::fill_n(results, count, dfkv_result3{});
+}
+
+void Export(const std::vector<ItemResult>& from, dfkv_result3* to) {
+  for (size_t i = 0; i < from.size(); ++i) to[i] = {static_cast<int32_t>(from[i].code), 0, from[i].length};
+}
+
+std::vector<ByteSpan> NamesOf(const dfkv_key3* keys, uint64_t count) {
+  std::vector<ByteSpan> names(count);
+  for (size_t i = 0; i < count; ++i) names[i] = Bytes(keys[i].key, keys[i].key_len);
+  return names;
+}
+
+Status OnKeys(dfkv_client_t handle, KeysFunction function, std::span<const dfkv_key3> keys,
+              dfkv_result3* results, const dfkv_call_options3* options) {
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  std::vector<ItemResult> inner(keys.size());
+  DFKV_RETURN_IF_ERROR(((*call->client).*function)(NamesOf(keys.data(), keys.size()), call->options, inner));
+  Export(inner, results);
+  return Ok();
+}
+
+// The buffers of all items, in order; an item whose buffers cannot be used loses its key, which makes it
+// Invalid.
+template <typename Span, typename Item, typename Inner>
+std::vector<Span> ImportBuffers(std::span<const Item> items, std::vector<Inner>& inner) {
+  size_t total = 0;
+  for (const Item& item : items) total += item.buffers == nullptr ? 0 : item.num_buffers;
+  std::vector<Span> spans;
+  spans.reserve(total);  // spans of items point into it
+  for (size_t i = 0; i < items.size(); ++i) {
+    const size_t first = spans.size();
+    bool usable = items[i].buffers != nullptr || items[i].num_buffers == 0;
+    for (uint32_t b = 0; usable && b < items[i].num_buffers; ++b) {
+      const dfkv_buffer3& buffer = items[i].buffers[b];
+      usable = buffer.ptr != nullptr || buffer.len == 0;
+      if (usable) spans.emplace_back(static_cast<std::byte*>(buffer.ptr), buffer.len);
+    }
+    if (usable) inner[i].key = Bytes(items[i].key, items[i].key_len);
+    inner[i].pieces = std::span<const Span>(spans.data() + first, spans.size() - first);
+  }
+  return spans;
+}
+
+Status PutAll(dfkv_client_t handle, std::span<const dfkv_put_item3> items, dfkv_result3* results,
+              const dfkv_call_options3* options) {
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  std::vector<PutItem> inner(items.size());
+  const auto spans = ImportBuffers<ByteSpan>(items, inner);
+  for (size_t i = 0; i < items.size(); ++i) inner[i].depth = items[i].depth;
+  std::vector<ItemResult> codes(items.size());
+  DFKV_RETURN_IF_ERROR(call->client->Put(inner, call->options, codes));
+  Export(codes, results);
+  return Ok();
+}
+
+Status GetAll(dfkv_client_t handle, std::span<const dfkv_get_item3> items, dfkv_result3* results,
+              const dfkv_call_options3* options) {
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  std::vector<GetItem> inner(items.size());
+  const auto spans = ImportBuffers<MutableByteSpan>(items, inner);
+  for (size_t i = 0; i < items.size(); ++i) {
+    inner[i].exact = (items[i].flags & DFKV_GET3_EXACT) != 0;
+    inner[i].range = (items[i].flags & DFKV_GET3_RANGE) != 0;
+    inner[i].offset = items[i].offset;
+    if ((items[i].flags & ~(DFKV_GET3_EXACT | DFKV_GET3_RANGE)) != 0) inner[i].key = {};
+  }
+  std::vector<ItemResult> codes(items.size());
+  DFKV_RETURN_IF_ERROR(call->client->Get(inner, call->options, codes));
+  Export(codes, results);
+  return Ok();
+}
+
+Status Match(dfkv_client_t handle, std::span<const dfkv_key3> keys, uint64_t* out_present,
+             const dfkv_call_options3* options) {
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  const Result<uint64_t> present = call->client->Match(NamesOf(keys.data(), keys.size()), call->options);
+  if (!present.ok()) return present.status();
+  *out_present = *present;
+  return Ok();
+}
+
+struct TextBuffer {
+  char* buf;
+  uint64_t cap;
+  uint64_t* out_len;
+};
+
+Status NodeStats(dfkv_client_t handle, const char* member, TextBuffer out,
+                 const dfkv_call_options3* options) {
+  if (out.out_len != nullptr) *out.out_len = 0;
+  if (out.buf != nullptr && out.cap > 0) out.buf[0] = '\0';
+  const Result<Call> call = BeginCall(handle, options);
+  if (!call.ok()) return call.status();
+  if (member == nullptr) return Bad("member is NULL");
+  const Result<std::string> text = call->client->Stats(member, call->options);
+  if (!text.ok()) return text.status();
+  if (out.out_len != nullptr) *out.out_len = text->size();
+  if (out.buf != nullptr && out.cap > 0) {
+    const size_t size = std::min<uint64_t>(text->size(), out.cap - 1);
+    std::memcpy(out.buf, text->data(), size);
+    out.buf[size] = '\0';
+  }
+  return Ok();
+}
+
+// Runs a C function's body, which gives a Status.
+template <typename Body>
+int Run(const char* function, const Body& body) noexcept {
+  return NoThrow<int>(DFKV_IO_ERROR, [&] { return Told(function, body()); });
+}
+
+template <typename Body>
+int RunBatch(const char* function, const void* items, uint64_t count, dfkv_result3* results,
+             const Body& body) noexcept {
+  Zero(results, count);
+  return Run(function, [&]() -> Status {
+    DFKV_RETURN_IF_ERROR(CheckArrays(items, count, results));
+    return body();
+  });
+}
+
+}  // namespace
+}  // namespace dfkv::capi
+
+using namespace dfkv;        // NOLINT(google-build-using-namespace): C functions have no namespace
+using namespace dfkv::capi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+int dfkv_open3(const dfkv_open_options3* options, dfkv_client_t* out_client) {
+  if (out_client != nullptr) *out_client = nullptr;
+  return Run("dfkv_open3", [&]() -> Status {
+    if (out_client == nullptr) return Bad("out_client is NULL");
+    const Result<OpenRequest> request = RequestOf(options);
+    if (!request.ok()) return request.status();
+    Result<ClientRef> client = OpenClient(*request);
+    if (!client.ok()) return client.status();
+    *out_client = AddHandle(std::move(*client));
+    return Ok();
+  });
+}
+
+int dfkv_put3(dfkv_client_t client, const void* key, uint64_t key_len, const void* value, uint64_t value_len,
+              uint32_t depth, const dfkv_call_options3* options) {
+  return Run("dfkv_put3", [&] { return Put(client, Bytes(key, key_len), value, value_len, depth, options); });
+}
+
+int dfkv_get3(dfkv_client_t client, const void* key, uint64_t key_len, void* buf, uint64_t cap,
+              uint64_t* out_len, const dfkv_call_options3* options) {
+  return Run("dfkv_get3", [&] {
+    GetItem item;
+    item.key = Bytes(key, key_len);
+    return Get(client, item, {buf, cap}, out_len, options);
+  });
+}
+
+int dfkv_get_range3(dfkv_client_t client, const void* key, uint64_t key_len, uint64_t offset, void* buf,
+                    uint64_t len, uint64_t* out_len, const dfkv_call_options3* options) {
+  return Run("dfkv_get_range3", [&] {
+    GetItem item;
+    item.key = Bytes(key, key_len);
+    item.range = true;
+    item.offset = offset;
+    return Get(client, item, {buf, len}, out_len, options);
+  });
+}
+
+int dfkv_exist3(dfkv_client_t client, const void* key, uint64_t key_len, const dfkv_call_options3* options) {
+  return Run("dfkv_exist3",
+             [&] { return OnKey(client, &Client::Exist, Bytes(key, key_len), nullptr, options); });
+}
+
+int dfkv_remove3(dfkv_client_t client, const void* key, uint64_t key_len, const dfkv_call_options3* options) {
+  return Run("dfkv_remove3",
+             [&] { return OnKey(client, &Client::Remove, Bytes(key, key_len), nullptr, options); });
+}
+
+int dfkv_lookup3(dfkv_client_t client, const void* key, uint64_t key_len, uint64_t* out_len,
+                 const dfkv_call_options3* options) {
+  return Run("dfkv_lookup3",
+             [&] { return OnKey(client, &Client::Lookup, Bytes(key, key_len), out_len, options); });
+}
+
+int dfkv_match3(dfkv_client_t client, const dfkv_key3* keys, uint64_t count, uint64_t* out_present,
+                const dfkv_call_options3* options) {
+  if (out_present != nullptr) *out_present = 0;
+  return Run("dfkv_match3", [&]() -> Status {
+    DFKV_RETURN_IF_ERROR(CheckArrays(keys, count, out_present));
+    if (out_present == nullptr) return Bad("out_present is NULL");
+    return Match(client, {keys, count}, out_present, options);
+  });
+}
+
+int dfkv_batch_put3(dfkv_client_t client, const dfkv_put_item3* items, uint64_t count, dfkv_result3* results,
+                    const dfkv_call_options3* options) {
+  return RunBatch("dfkv_batch_put3", items, count, results, [&] {
+    return PutAll(client, {items, count}, results, options);
+  });
+}
+
+int dfkv_batch_get3(dfkv_client_t client, const dfkv_get_item3* items, uint64_t count, dfkv_result3* results,
+                    const dfkv_call_options3* options) {
+  return RunBatch("dfkv_batch_get3", items, count, results, [&] {
+    return GetAll(client, {items, count}, results, options);
+  });
+}
+
+int dfkv_batch_exist3(dfkv_client_t client, const dfkv_key3* keys, uint64_t count, dfkv_result3* results,
+                      const dfkv_call_options3* options) {
+  return RunBatch("dfkv_batch_exist3", keys, count, results, [&] {
+    return OnKeys(client, &Client::Exist, {keys, count}, results, options);
+  });
+}
+
+int dfkv_batch_remove3(dfkv_client_t client, const dfkv_key3* keys, uint64_t count, dfkv_result3* results,
+                       const dfkv_call_options3* options) {
+  return RunBatch("dfkv_batch_remove3", keys, count, results, [&] {
+    return OnKeys(client, &Client::Remove, {keys, count}, results, options);
+  });
+}
+
+int dfkv_batch_lookup3(dfkv_client_t client, const dfkv_key3* keys, uint64_t count, dfkv_result3* results,
+                       const dfkv_call_options3* options) {
+  return RunBatch("dfkv_batch_lookup3", keys, count, results, [&] {
+    return OnKeys(client, &Client::Lookup, {keys, count}, results, options);
+  });
+}
+
+int dfkv_node_stats3(dfkv_client_t client, const char* member, char* buf, uint64_t cap, uint64_t* out_len,
+                     const dfkv_call_options3* options) {
+  return Run("dfkv_node_stats3", [&] { return NodeStats(client, member, {buf, cap, out_len}, options); });
+}
+
+const char* dfkv_last_error(void) {
+  return LastError();
+}
+
+const char* dfkv_code_name3(int code) {
+  const bool known = code >= 0 && IsKnownCode(static_cast<uint64_t>(code));
+  return known ? CodeName(static_cast<Code>(code)).data() : "Unknown";
+}
+
+}  // extern "C"
