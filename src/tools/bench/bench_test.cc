@@ -43,7 +43,7 @@ TEST(LatencyRecorder, PercentilesAreWithinOnePercent) {
 TEST(LatencyRecorder, MergedRecordersCountEverythingOnce) {
   LatencyRecorder a;
   LatencyRecorder b;
-  for (int i = 1; i <= 100; ++i) (i % 2 == 0 ? a : b).Add(i * kMillisecond);
+  for (int i = 1; i <= 100; ++i) (i % 2 == 0 ? b : a).Add(i * kMillisecond);
   a.Merge(b);
   const LatencySummary summary = a.Summary();
   EXPECT_EQ(summary.count, 100u);
@@ -87,6 +87,8 @@ TEST(Values, EveryObjectHasItsOwnBytesAndASpoiltBufferMatchesNothing) {
       const ByteSpan part = ByteSpan(value).subspan(page, std::min<size_t>(4096, size - page));
       EXPECT_FALSE(PatternMatches(seed, page, part)) << size << " at " << page;
     }
+    const size_t last = (size - 1) & ~size_t{7};
+    EXPECT_FALSE(PatternMatches(seed, last, ByteSpan(value).subspan(last))) << size << ": the end";
   }
 }
 
@@ -173,6 +175,9 @@ TEST(Load, AWrongByteFailsTheRun) {
   options.size_bytes = 1001;  // every stored length is another one
   report = RunLoad(client, options, {});
   EXPECT_EQ(report->wrong(), 103u);
+  options.verify = false;
+  report = RunLoad(client, options, {});
+  EXPECT_EQ(report->wrong(), 103u) << "the length is always compared";
 }
 
 TEST(Load, ReportsCodesAndFailsOnErrors) {

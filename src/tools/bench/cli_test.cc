@@ -171,6 +171,12 @@ TEST_F(CliTest, DemoReadsBackWhatTheRunBeforeStored) {
       << out_;
 }
 
+TEST_F(CliTest, DemoOnlyReadsOfTheRunBefore) {
+  EXPECT_EQ(Run({"demo", "--members=n=127.0.0.1:1", "--requests=1", "--block-bytes=64", "--run=7"}), 0)
+      << err_;
+  EXPECT_EQ(fake_.object_count(), ReadJson()["blocks"]);
+}
+
 TEST(Chat, ConversationsGrowAndShareOnlyPrompts) {
   ChatOptions options;
   options.requests = 400;

@@ -157,6 +157,12 @@ void FakeClient::FlipByte(std::string_view key, uint64_t at) {
   objects_.find(key)->second.value.at(at) ^= std::byte{1};
 }
 
+void FakeClient::RemoveNewest() {
+  MutexLock lock(mutex_);
+  objects_.erase(ages_.front());
+  ages_.pop_front();
+}
+
 uint64_t FakeClient::object_count() const {
   MutexLock lock(mutex_);
   return objects_.size();

@@ -40,6 +40,7 @@ class FakeClient final : public client::Client {
   using Fault = std::function<Code(bool put, std::string_view key)>;
   void SetFault(Fault fault);
   void FlipByte(std::string_view key, uint64_t at);  // the stored value is then another one
+  void RemoveNewest();                               // the object touched last is gone
   uint64_t object_count() const;
   uint64_t calls() const;
 

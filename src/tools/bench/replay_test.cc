@@ -158,17 +158,21 @@ TEST_F(ReplayTest, ABusyPutIsTriedAgainAndAFailedOneFailsTheReplay) {
 // A node whose PUTs fail from the middle of the batch in which it is killed until it is restarted.
 class KillTest : public ReplayTest {
  protected:
-  static constexpr uint64_t kKillAt = 100;
+  // The first request from number 100 on that stores two new blocks or more: its second one fails.
+  void ChooseKill() {
+    std::set<uint64_t> distinct;
+    for (kill_at_ = 0;; ++kill_at_) {
+      ASSERT_LT(kill_at_, trace_.size());
+      const size_t before = distinct.size();
+      distinct.insert(trace_[kill_at_].blocks.begin(), trace_[kill_at_].blocks.end());
+      puts_left_ = before + 1;
+      if (kill_at_ >= 100 && distinct.size() >= before + 2) return;
+    }
+  }
 
   Result<ReplayReport> Run(FakeClient& client, bool evicts, const std::function<void()>& while_down) {
-    uint64_t puts_left = 0;  // of the distinct blocks of the requests up to the kill, and one more
-    std::set<uint64_t> distinct;
-    for (uint64_t i = 0; i <= kKillAt; ++i) {
-      if (i == kKillAt) puts_left = distinct.size() + 1;
-      distinct.insert(trace_[i].blocks.begin(), trace_[i].blocks.end());
-    }
-    cut_ = distinct.size() - puts_left >= 1;  // else the kill comes with a later request
-    client.SetFault([puts_left](bool put, std::string_view) mutable {
+    ChooseKill();
+    client.SetFault([puts_left = puts_left_](bool put, std::string_view) mutable {
       if (put && puts_left == 0) return Code::kUnavailable;
       if (put) --puts_left;
       return Code::kOk;
@@ -182,12 +186,13 @@ class KillTest : public ReplayTest {
       return static_cast<client::Client*>(&client);
     };
     ReplayOptions options = Quiet();
-    options.kill_at = kKillAt;
+    options.kill_at = kill_at_;
     return Replay(client, trace_, options, &control);
   }
 
   std::atomic<int> kills_ = 0;
-  bool cut_ = false;
+  uint64_t kill_at_ = 0;
+  uint64_t puts_left_ = 0;
 };
 
 TEST_F(KillTest, EveryAcknowledgedBlockIsThereAfterTheRestart) {
@@ -196,11 +201,9 @@ TEST_F(KillTest, EveryAcknowledgedBlockIsThereAfterTheRestart) {
   ASSERT_TRUE(report.ok());
   ASSERT_TRUE(report->kill.has_value());
   EXPECT_EQ(kills_, 1);
-  EXPECT_GE(report->kill->request, kKillAt);
-  if (cut_) {
-    EXPECT_EQ(report->kill->batch_acknowledged, 1u);
-    EXPECT_GT(report->kill->batch_blocks, 1u);
-  }
+  EXPECT_EQ(report->kill->request, kill_at_);
+  EXPECT_EQ(report->kill->batch_acknowledged, 1u);
+  EXPECT_GT(report->kill->batch_blocks, 1u);
   EXPECT_EQ(report->kill->checked, report->kill->acknowledged);
   EXPECT_EQ(report->kill->missing, 0u);
   EXPECT_EQ(report->requests, 200u) << "it goes on";
@@ -218,11 +221,19 @@ TEST_F(KillTest, ALostBlockFailsTheReplay) {
   EXPECT_FALSE(report->Succeeded());
 }
 
+TEST_F(KillTest, ALostBlockOfTheCutPutFailsTheReplay) {
+  FakeClient client;
+  const Result<ReplayReport> report = Run(client, false, [&] { client.RemoveNewest(); });
+  EXPECT_EQ(report->kill->missing, 1u);
+  EXPECT_FALSE(report->Succeeded());
+}
+
 TEST_F(KillTest, AWrongByteAfterTheRestartFailsTheReplay) {
   FakeClient client;
   const Result<ReplayReport> report =
       Run(client, false, [&] { client.FlipByte(Cat(trace_[0].blocks[0]), 9); });
-  EXPECT_GE(report->wrong(), 1u);
+  EXPECT_EQ(report->kill->wrong, 1u);
+  EXPECT_EQ(report->wrong(), report->get.wrong + 1);
   EXPECT_FALSE(report->kill->Succeeded());
   EXPECT_FALSE(report->Succeeded());
 }
