@@ -97,6 +97,7 @@ bool Reactor::Begin(Op* op) {
   DFKV_CHECK(op->link.stage == Op::Stage::kIdle);
   op->link.stage = Op::Stage::kStarted;
   op->link.expired = false;
+  op->link.cancelled = false;
   op->link.deadline_slot = 0;
   if (op->deadline > turn_now_) return true;
   Complete(op, -ETIME);

@@ -61,7 +61,7 @@ struct Op {
   std::coroutine_handle<> waiter;
 
   // The reactor's, between submission and completion.
-  enum class Stage : uint8_t { kIdle, kQueued, kStarted, kDone };
+  enum class Stage : uint8_t { kIdle, kQueued, kStarted, kPolling, kDone };
   struct Link {
     Op* next = nullptr;  // in a list of the implementation, then of completed ops
     Op* prev = nullptr;
@@ -69,8 +69,9 @@ struct Op {
     Op* deadline_prev = nullptr;
     uint16_t deadline_slot = 0;  // 0: not in the wheel
     Stage stage = Stage::kIdle;
-    bool expired = false;  // the deadline passed and cancelled it
-    msghdr message;        // of a gathered socket transfer in flight
+    bool expired = false;    // the deadline passed and cancelled it
+    bool cancelled = false;  // an early end was asked for
+    msghdr message;          // of a gathered socket transfer in flight
   } link;
 };
 

@@ -4,7 +4,6 @@
 // its number be given out again without a word to the reactor.
 #include "io/reactor_epoll.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@
 #include "io/disk_pool.h"
 #include "io/fd.h"
 #include "io/op_list.h"
-#include "io/socket.h"
+#include "io/op_now.h"
 
 namespace dfkv::io {
 namespace {
@@ -30,44 +29,6 @@ struct FdState {
   OpList out;
   uint32_t armed = 0;
 };
-
-bool IsDiskOp(Op::Kind kind) {
-  return kind == Op::Kind::kRead || kind == Op::Kind::kWrite || kind == Op::Kind::kSync;
-}
-bool WaitsForOutput(Op::Kind kind) {
-  return kind == Op::Kind::kWritable || kind == Op::Kind::kSend || kind == Op::Kind::kConnect;
-}
-
-int64_t StartConnect(const Op& op) {
-  const int flags = fcntl(op.fd, F_GETFL);
-  if (flags < 0) return -errno;
-  if ((flags & O_NONBLOCK) == 0) fcntl(op.fd, F_SETFL, flags | O_NONBLOCK);
-  if (connect(op.fd, op.address, op.address_size) == 0) return 0;
-  return errno == EINTR ? -EINPROGRESS : -errno;
-}
-
-int64_t ConnectOutcome(int fd) {
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return -errno;
-  return -error;
-}
-
-// What a descriptor that is ready gives: a result, or -EAGAIN.
-int64_t TryNow(const Op& op) {
-  switch (op.kind) {
-    case Op::Kind::kRecv:
-      return RecvNow(op.fd, op.iov, op.iov_count);
-    case Op::Kind::kSend:
-      return SendNow(op.fd, op.iov, op.iov_count);
-    case Op::Kind::kAccept:
-      return AcceptNow(op.fd);
-    case Op::Kind::kConnect:
-      return ConnectOutcome(op.fd);
-    default:
-      return 0;  // kReadable, kWritable
-  }
-}
 
 class EpollReactor final : public Reactor {
  public:
