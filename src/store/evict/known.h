@@ -8,14 +8,10 @@
 
 namespace dfkv::store::evict {
 
-// Times are Request::now + 1, so that 0 means never. 48 bits last centuries.
-inline constexpr uint64_t kTimeMask = (uint64_t{1} << 48) - 1;
-
 enum ArcList : unsigned { kArcNone = 0, kArcT1 = 1, kArcT2 = 2, kArcB1 = 3, kArcB2 = 4 };
 
 struct Known {
   static constexpr uint32_t kDepthMax = 0xffff;
-  static constexpr unsigned kAskedMax = 7;
 
   uint64_t id = 0;
   Index hash_next = kNil;

@@ -62,11 +62,15 @@ class Lru final : public Policy {
   }
 
   Handle Victim(const MayEvict& may_evict) override {
-    for (int refusals = 0; refusals < kRefusalsMax && live_ > 0; ++refusals) {
-      // A place colder than every live object has outlived its use; each was paid for when it was made.
-      while (!IsLive(recency_.coldest())) DropPlace(recency_.coldest());
+    int refusals = 0;
+    for (int step = 0; step < kVictimStepsMax && refusals < kRefusalsMax && live_ > 0; ++step) {
       const Index node = recency_.coldest();
+      if (!IsLive(node)) {
+        DropPlace(node);  // colder than every live object: it has outlived its use
+        continue;
+      }
       if (may_evict(table_[node].handle)) return table_[node].handle;
+      ++refusals;
       recency_.MoveHot(table_, node);  // pinned: in use
     }
     return kNoHandle;
@@ -85,6 +89,7 @@ class Lru final : public Policy {
 
  private:
   static constexpr uint64_t kPlacesMin = 256;
+  static constexpr int kVictimStepsMax = 16384;
   static constexpr int kColdScanMax = 64;  // past it a place's stamp stands for the objects just above it
 
   bool IsLive(Index node) const { return table_[node].handle != kNoHandle; }

@@ -8,6 +8,7 @@
 namespace dfkv::store::evict {
 
 std::unique_ptr<Policy> MakeLru(const Config& config);
+std::unique_ptr<Policy> MakeS3Fifo(const Config& config);
 std::unique_ptr<Policy> MakeTournament(const Config& config);
 
 }  // namespace dfkv::store::evict

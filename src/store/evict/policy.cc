@@ -12,7 +12,7 @@ struct Row {
   std::string_view name;
   std::unique_ptr<Policy> (*make)(const Config&);
 };
-constexpr Row kPolicies[] = {{"lru", MakeLru}, {"tournament", MakeTournament}};
+constexpr Row kPolicies[] = {{"lru", MakeLru}, {"s3-fifo", MakeS3Fifo}, {"tournament", MakeTournament}};
 
 }  // namespace
 

@@ -102,8 +102,9 @@ class Policy {
   // The object is no longer live. An unknown one: no effect.
   virtual void Erase(uint64_t id, Handle handle, EraseReason reason) = 0;
 
-  // The live object to give up next, or kNoHandle when none is live or `may_evict` refused kRefusalsMax
-  // candidates; calling again then looks at further ones. Does not erase it.
+  // The live object to give up next; does not erase it. kNoHandle when none is live, or when a bounded search
+  // found none: `may_evict` refused kRefusalsMax candidates, or as many outdated entries were passed as one
+  // call may pass. Calling again goes on from there.
   virtual Handle Victim(const MayEvict& may_evict) = 0;
 
   // How many objects the space can hold; 0 is allowed.

@@ -15,13 +15,10 @@ const double kDecay = std::exp2(-1.0 / 1000);
 constexpr double kLead = 1.01;
 constexpr int kBeatenMax = 20;
 
-// A GET or PUT continues a request at most this many batches old.
-constexpr uint64_t kContinuesMax = uint64_t{1} << 20;
-
 constexpr size_t kHistoryPerObject = 4;
 constexpr size_t kBytesFixed = 40960;
 constexpr size_t kScanStepsMax = 512;
-constexpr size_t kColdStepsMax = 4096;
+constexpr size_t kColdStepsMax = 16384;
 constexpr int kDropsPerInsertMax = 2;  // more than one, so that a shadow above its capacity comes down
 
 }  // namespace
@@ -46,16 +43,7 @@ void Tournament::OnRequest(const Request& request) {
   time_ = std::max(time_, (request.now + 1) & kTimeMask);
   MakeRoom(request.chain.size());
   Resolve(request);
-  if (request.kind == RequestKind::kPut) {
-    for (const Step& step : steps_) table_[step.node].put_seen = !table_[step.node].live();
-  }
-  const uint64_t since = ContinuedTime(request.kind);
-  if (since != 0) {
-    KeepUncounted(request.kind, since);
-  } else {
-    Ask(request.kind);
-    if (request.kind != RequestKind::kOther) Score();
-  }
+  if (BeginsRequest(table_, request.kind, time_, steps_)) Score();
   ApplySteps();
   Release();
   const size_t steps = 2 * request.chain.size() + 8;
@@ -94,47 +82,6 @@ Index Tournament::Add(uint64_t id) {
   table_[i].known = 1;
   table_[i].last = history_.Take(id, time_) & kTimeMask;
   return i;
-}
-
-// The time of the request that this batch continues, or 0: a GET or PUT continues the one that asked for its
-// keys.
-uint64_t Tournament::ContinuedTime(RequestKind kind) const {
-  if (kind != RequestKind::kGet && kind != RequestKind::kPut) return 0;
-  for (const Step& step : steps_) {
-    const Known& node = table_[step.node];
-    if (node.asked > 0 && time_ - node.last <= kContinuesMax) return node.last;
-  }
-  return 0;
-}
-
-// Leaves in steps_ what the continued request, or a later one, has not touched.
-void Tournament::KeepUncounted(RequestKind kind, uint64_t since) {
-  std::erase_if(steps_, [&](const Step& step) {
-    Known& node = table_[step.node];
-    if (node.asked > 0) {
-      // A GET that still misses leaves the question open for the PUT.
-      if (kind == RequestKind::kPut || node.live()) node.asked = (node.asked - 1u) & 7u;
-      return true;
-    }
-    return node.last >= since;
-  });
-}
-
-// An Insert that no PUT announced (a promotion after a GET) answers what asked for its key.
-void Tournament::TakeAnswer(Known& node) {
-  if (node.asked > 0 && !node.put_seen) node.asked = (node.asked - 1u) & 7u;
-  node.put_seen = 0;
-}
-
-// Remembers what the batch may be followed by: a MATCH by GET or PUT of its keys, a GET by PUT of what
-// missed.
-void Tournament::Ask(RequestKind kind) {
-  if (kind != RequestKind::kMatch && kind != RequestKind::kGet) return;
-  for (const Step& step : steps_) {
-    Known& node = table_[step.node];
-    if (kind == RequestKind::kGet && node.live()) continue;
-    if (node.asked < Known::kAskedMax) node.asked = (node.asked + 1u) & 7u;
-  }
 }
 
 size_t Tournament::PrefixHeld(Shadow shadow) const {
@@ -287,7 +234,7 @@ void Tournament::Insert(const Access& object) {
   if (table_[i].handle == object.handle) return;
   if (table_[i].live()) i = Add(object.id);  // another object of equal id
   const bool named = table_[i].in_lru || table_[i].in_lru2 || table_[i].arc_list != kArcNone;
-  TakeAnswer(table_[i]);
+  AnswerByInsert(table_[i]);
   table_[i].handle = object.handle;
   ++live_;
   if (!named) {

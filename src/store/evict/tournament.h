@@ -13,6 +13,7 @@
 #include "store/evict/arc.h"
 #include "store/evict/history.h"
 #include "store/evict/known.h"
+#include "store/evict/logical_request.h"
 #include "store/evict/lru2.h"
 #include "store/evict/policy.h"
 #include "store/evict/recency.h"
@@ -33,10 +34,6 @@ class Tournament final : public Policy {
 
  private:
   enum Shadow : unsigned { kLru = 0, kLru2 = 1, kArc = 2, kShadows = 3 };
-  struct Step {  // one id of a batch
-    Index node;
-    uint32_t depth;
-  };
 
   static bool Holds(Shadow shadow, const Known& node);
   bool WinnerHolds(const Known& node) const { return Holds(winner_, node); }
@@ -45,10 +42,6 @@ class Tournament final : public Policy {
   void Resolve(const Request& request);
   Index FindOrAdd(uint64_t id, Handle handle);
   Index Add(uint64_t id);
-  uint64_t ContinuedTime(RequestKind kind) const;
-  void KeepUncounted(RequestKind kind, uint64_t since);
-  void TakeAnswer(Known& node);
-  void Ask(RequestKind kind);
   void Score();
   void ChooseWinner();
   void ApplySteps();

@@ -77,7 +77,7 @@ TEST(TraceLine, AnyBytesAreRefusedOrRead) {
     for (uint64_t n = 1 + random.Below(3); n > 0 && !line.empty(); --n) {
       const size_t at = random.Below(line.size());
       if (random.OneIn(2)) {
-        line[at] = static_cast<char>(random.OneIn(2) ? random.Below(256) : good[random.Below(good.size())]);
+        line[at] = random.OneIn(2) ? static_cast<char>(random.Below(256)) : good[random.Below(good.size())];
       } else if (random.OneIn(2)) {
         line.resize(at);
       } else {
