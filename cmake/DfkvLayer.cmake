@@ -45,6 +45,10 @@ function(dfkv_layer layer)
   endif()
 endfunction()
 
+# After dfkv_flags on the command line, where clang's -Wconversion would bring the warning back.
+add_library(dfkv_test_flags INTERFACE)
+target_compile_options(dfkv_test_flags INTERFACE -Wno-sign-conversion)
+
 # dfkv_test(<layer> <target> SOURCES ... DEPS ...): a GoogleTest binary; each of its tests becomes a ctest entry.
 function(dfkv_test layer target)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS;EXTERNAL" ${ARGN})
@@ -53,8 +57,7 @@ function(dfkv_test layer target)
   endif()
   add_executable(${target} ${A_SOURCES})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-  target_link_libraries(${target} PRIVATE dfkv_flags ${A_DEPS} ${A_EXTERNAL} GTest::gtest_main)
-  target_compile_options(${target} PRIVATE -Wno-sign-conversion)
+  target_link_libraries(${target} PRIVATE dfkv_flags ${A_DEPS} ${A_EXTERNAL} GTest::gtest_main dfkv_test_flags)
   gtest_discover_tests(${target} TEST_PREFIX "${layer}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES TIMEOUT 300)
 endfunction()

@@ -1,15 +1,25 @@
 #include "base/option_cli.h"
 
 #include <CLI/CLI.hpp>
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
+
+// toml++ 3.3 asserts on some malformed input ("[=" is one). A bad config file must not abort the program, so
+// an assertion becomes an exception, which LoadTomlText catches.
+namespace dfkv {
+[[noreturn]] static void TomlAssertionFailed() {
+  throw std::logic_error("malformed");
+}
+}  // namespace dfkv
+#define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : ::dfkv::TomlAssertionFailed())
+#include <toml++/toml.h>
 
 #include "base/text.h"
 #include "base/version.h"
@@ -122,6 +132,43 @@ Status ParseWithCli(OptionSet* set, Prepared prepared, StandardFlags* flags) {
   return SetWords(set, std::move(*words));
 }
 
+// toml++ 3.3 runs into undefined behaviour when it tests some letters beyond ASCII for white space. So it is
+// given ASCII alone: each other byte becomes a marker, which occurs nowhere else in the text, and two hex
+// digits.
+class AsciiText {
+ public:
+  explicit AsciiText(std::string_view text) {
+    for (int n = 0; marker_.empty() || text.find(marker_) != std::string_view::npos; ++n) {
+      marker_ = Cat("byte", n, "_");
+    }
+    constexpr char kHex[] = "0123456789abcdef";
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      ascii_ += byte < 0x80 ? std::string(1, c) : Cat(marker_, kHex[byte >> 4], kHex[byte & 15]);
+    }
+  }
+  const std::string& ascii() const { return ascii_; }
+
+  // A part of the parsed text with its own bytes again.
+  std::string Restore(std::string_view part) const {
+    std::string restored;
+    size_t at = 0;
+    while ((at = part.find(marker_)) != std::string_view::npos) {
+      const std::string_view digits = part.substr(at + marker_.size(), 2);
+      unsigned byte = 0;
+      const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+      if (digits.size() != 2 || parsed.ptr != digits.data() + 2) break;  // spelt by escapes: not ours
+      restored += Cat(part.substr(0, at), static_cast<char>(byte));
+      part.remove_prefix(at + marker_.size() + 2);
+    }
+    return restored += part;
+  }
+
+ private:
+  std::string marker_;
+  std::string ascii_;
+};
+
 // The text of a TOML value as an option would read it; nothing for a value that no option takes.
 std::optional<std::string> TomlText(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
@@ -142,6 +189,7 @@ std::optional<std::string> TomlText(const toml::node& node) {
 struct TomlReader {
   OptionSet* set;
   const std::string& path;
+  const AsciiText& source;
   std::vector<std::string> seen = {};
   std::string problems = {};
 
@@ -150,7 +198,7 @@ struct TomlReader {
   // Tables nest at most as deep as toml++ parses them (its own limit is 256).
   void ReadTable(const toml::table& table, const std::string& prefix) {
     for (const auto& [key, node] : table) {
-      const std::string name = Cat(prefix, std::string_view(key.str()));
+      const std::string name = Cat(prefix, source.Restore(key.str()));
       const std::string where = Cat(path, ":", key.source().begin.line);
       if (const toml::table* nested = node.as_table()) {
         ReadTable(*nested, Cat(name, "-"));
@@ -173,7 +221,7 @@ struct TomlReader {
     if (!text || (node.is_array() && option->info().type != OptionType::kList)) {
       return Problem(Cat(name, ": the value (", where, ") is not valid; allowed: ", option->Allowed()));
     }
-    const Status status = set->Set(name, *text, OptionSource::kFile, where);
+    const Status status = set->Set(name, source.Restore(*text), OptionSource::kFile, where);
     if (!status.ok()) Problem(status.message());
   }
 };
@@ -207,16 +255,16 @@ Status ParseArgs(OptionSet* set, int argc, const char* const* argv, StandardFlag
 }
 
 Status LoadTomlText(OptionSet* set, std::string_view text, const std::string& path) {
+  const AsciiText source(text);
   try {
-    const toml::parse_result parsed = toml::parse(text, path);
-    if (!parsed) {
-      const toml::parse_error& error = parsed.error();
-      return Status(Code::kInvalid, Cat(path, ":", error.source().begin.line, ": ", error.description()));
-    }
-    TomlReader reader = {set, path};
-    reader.ReadTable(parsed.table(), "");
+    const toml::table table = toml::parse(source.ascii(), path);
+    TomlReader reader = {set, path, source};
+    reader.ReadTable(table, "");
     return reader.problems.empty() ? Ok() : Status(Code::kInvalid, reader.problems);
-  } catch (const std::exception& error) {  // out of memory; nothing else is expected
+  } catch (const toml::parse_error& error) {
+    const std::string description = source.Restore(error.description());
+    return Status(Code::kInvalid, Cat(path, ":", error.source().begin.line, ": ", description));
+  } catch (const std::exception& error) {  // an assertion of toml++, or out of memory
     return Status(Code::kInvalid, Cat(path, ": ", error.what()));
   }
 }

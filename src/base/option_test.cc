@@ -249,6 +249,19 @@ TEST_F(OptionTest, TomlRefusalsNameFileAndLine) {
   EXPECT_EQ(LoadToml(&set, "/").code(), Code::kIoError);
 }
 
+TEST_F(OptionTest, TomlBeyondAscii) {
+  ASSERT_EQ(
+      LoadTomlText(&set,
+                   "# d\xC3\xA9j\xC3\xA0\ngroup = 'byte0_c3\xC3\xA9\\'\ndir = ['/\xE6\x97\xA5', \"\\u65e5\"]",
+                   "c")
+          .message(),
+      "");
+  EXPECT_EQ(f.group, "byte0_c3\xC3\xA9\\");
+  EXPECT_EQ(f.dir, (std::vector<std::string>{"/\xE6\x97\xA5", "\xE6\x97\xA5"}));
+  EXPECT_EQ(LoadTomlText(&set, "caf\xC3\xA9 = 1", "c").message(), "unknown option 'caf\xC3\xA9' (c:1)");
+  EXPECT_EQ(LoadTomlText(&set, "group = \xC3\xA9", "c").code(), Code::kInvalid);
+}
+
 TEST_F(OptionTest, PrintCanBeReadBack) {
   ASSERT_TRUE(Parse({"--cap=1234567", "--group=a\"\\\x01z", "--dir=/p,/q", "--metrics-port=80"}).ok());
   const std::string printed = set.Print();

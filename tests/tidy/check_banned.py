@@ -31,7 +31,7 @@ RULES = [
          "wait for the event itself: a timer of the reactor, a CondVar, a sync point"),
     Rule(r"\bstd::(?:random_device|mt19937(?:_64)?|default_random_engine)\b|(?<![\w.>:])(?:std::)?s?rand\s*\(|\bs?random\s*\(\s*\)",
          r"^src/base/random\.(h|cc)$", "use dfkv::Random (base/random.h)"),
-    Rule(r"\bthrow\b", None, "return a Status"),
+    Rule(r"\bthrow\b", r"^src/base/option_cli\.cc$", "return a Status"),
     Rule(r"\busing\s+namespace\b", None, "name what is used"),
     Rule(r"(?<![\w.])(?:time\.|_time\.)?sleep\s*\(", r"^tests/tidy/", "wait for the event itself", (".py",), False),
     Rule(r"^[^#\n]*(?<![\w./-])u?sleep\s+[\d.$]", None, "wait for the event itself", (".sh", "Makefile"), False),

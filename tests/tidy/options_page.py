@@ -10,7 +10,7 @@ from pathlib import Path
 
 PAGE = "docs/OPTIONS.md"
 NOTES = "docs/options_notes.md"
-BINARIES = "build/release/src/cmd"
+BINARIES = "build/release/bin"
 PROGRAMS = ["dfkv_server", "dfkv_bench", "dfkvctl", "dfkv_smoke", "dfkv_discover_smoke"]
 HEAD = """# Options
 

@@ -209,9 +209,10 @@ class Clang(Planted):
     def setUp(self):
         super().setUp()
         self.write(".clang-format", "BasedOnStyle: Google\n")
-        self.write(".clang-tidy", "Checks: '-*,google-explicit-constructor'\n")
+        self.write("src/base/a_test.cc", "")
+        self.write(".clang-tidy", "Checks: '-*,clang-diagnostic-*,google-explicit-constructor'\n")
         words = ["clang++-16", "-std=c++20", "-Isrc", "-Wall", "-Wthread-safety", "-Werror"]
-        self.commands = {"src/base/a.cc": words}
+        self.commands = {"src/base/a.cc": words, "src/base/a_test.cc": words}
 
     def run_check(self, check):
         tree = Tree(self.root)
@@ -228,18 +229,20 @@ class Clang(Planted):
         self.assertIn("does not compile alone", self.run_check(check_clang.check_headers))
 
     def test_warning_and_cache(self):
-        self.write("src/base/b.h", "inline int F() { return 1; }\n")
-        self.write("src/base/a.cc", '#include "base/b.h"\nint G() { return F(); }\n')
-        self.assertEqual(self.run_check(check_clang.check_warnings), "")
-        self.write("src/base/b.h", "inline int F() { int unused; return 1; }\n")  # seen through the include
-        self.assertIn("unused variable", self.run_check(check_clang.check_warnings))
+        for path, check in (("src/base/a.cc", check_clang.check_tidy), ("src/base/a_test.cc", check_clang.check_warnings)):
+            self.write("src/base/a.cc", "")
+            self.write("src/base/b.h", "inline int F() { return 1; }\n")
+            self.write(path, '#include "base/b.h"\nint G() { return F(); }\n')
+            self.assertEqual(self.run_check(check), "")
+            self.write("src/base/b.h", "inline int F() { int unused; return 1; }\n")  # seen through the include
+            self.assertIn("unused variable", self.run_check(check))
 
     def test_unguarded_access(self):
         source = Path(__file__).resolve().parents[2] / "src/base/sync.h"
         self.write("src/base/sync.h", source.read_text())
         self.write("src/base/a.cc", '#include "base/sync.h"\nclass A {\n int F() { return x_; }\n dfkv::Mutex m_;\n'
                    " int x_ GUARDED_BY(m_) = 0;\n};\n")
-        self.assertIn("requires holding mutex", self.run_check(check_clang.check_warnings))
+        self.assertIn("requires holding mutex", self.run_check(check_clang.check_tidy))
 
     def test_clang_tidy(self):
         self.write("src/base/a.cc", "struct A { A(int x); };\n")
