@@ -135,6 +135,7 @@ void Connection::Close() {
 
 void Connection::Shut() {
   state_ = State::kClosing;
+  if (second_) second_->Close();
   if (send_busy_) reactor_.Cancel(&send_op_);
   if (receive_busy_) reactor_.Cancel(&receive_op_);
   Closed();
@@ -142,7 +143,7 @@ void Connection::Shut() {
 
 // Runs after each operation that ends while closing; the last one finds everything at rest.
 void Connection::Closed() {
-  if (state_ != State::kClosing || !settled()) return;
+  if (state_ != State::kClosing || send_busy_ || receive_busy_) return;
   if (fd_.valid()) {
     fd_.Reset();
     metrics_.connections.Add(-1);
@@ -165,6 +166,7 @@ void Connection::EndShare() {
   batch_->AnswerRest(*share_, end_code_);
   last_used_ = reactor_.Now();
   if (heard_) peer_.metrics().latency->Observe(last_used_ - began_);
+  if (second_) second_->Close();
   --batch_->shares_open;
   share_ = nullptr;
   batch_ = nullptr;
@@ -183,17 +185,33 @@ void Connection::Tick(Nanos now) {
   if (state_ == State::kConnecting && now >= connect_until_) {
     return Fail(Status(Code::kTimeout, "connect: no answer"));
   }
-  if (now >= last_progress_ + options_.stall) {
-    DFKV_PROBE("client.connection.stalled");
-    pooled_ = false;  // a fresh connection would wait as long again
-    return Fail(Status(Code::kTimeout, Cat("no byte and no answer to PING for ",
-                                           (now - last_progress_) / kMillisecond, " ms")));
+  if (now < last_progress_ + options_.stall) return Ask(now);
+  if (second_ && second_->state_ == State::kReady) {
+    DFKV_PROBE("client.connection.second_answered");
+    last_progress_ = now;
+    pinged_at_ = 0;
+    second_.reset();
+    return;
   }
+  DFKV_PROBE("client.connection.stalled");
+  pooled_ = false;  // a fresh connection would wait as long again
+  Fail(Status(Code::kTimeout,
+              Cat("no byte and no answer to PING for ", (now - last_progress_) / kMillisecond, " ms")));
+}
+
+void Connection::Ask(Nanos now) {
   DFKV_PROBE("client.connection.ping");
   pinged_at_ = now;
-  ping_wanted_ = true;
   metrics_.health_checks.Add();
-  Pump();
+  if (batch_->op == wire::Op::kPut) {
+    if (second_ && !second_->settled()) return;
+    second_ = std::make_unique<Connection>(reactor_, peer_, options_, metrics_);
+    second_->last_progress_ = now;
+    second_->Connect();
+  } else {
+    ping_wanted_ = true;
+    Pump();
+  }
 }
 
 }  // namespace dfkv::client

@@ -49,13 +49,14 @@ class Connection {
 
   bool has_share() const { return share_ != nullptr; }
   bool opening() const { return state_ == State::kConnecting || state_ == State::kHello; }
-  bool settled() const { return !send_busy_ && !receive_busy_; }
+  bool settled() const { return !send_busy_ && !receive_busy_ && (!second_ || second_->settled()); }
   Nanos last_used() const { return last_used_; }
   bool open() const { return state_ != State::kClosed; }
 
   // When Tick wants to be called; kNever when there is nothing to wait for.
   Nanos next_tick() const;
-  // Asks a silent peer with a PING; drops it when that brings nothing either.
+  // Asks a silent peer with a PING, one that takes no more of a PUT on a second connection; drops it when
+  // that brings nothing either.
   void Tick(Nanos now);
 
  private:
@@ -84,6 +85,7 @@ class Connection {
   };
 
   // connection.cc: opening, closing, failing
+  void Ask(Nanos now);
   void Connect();
   void OnConnected(int64_t result);
   void Fail(const Status& why);
@@ -152,6 +154,10 @@ class Connection {
   Share* share_ = nullptr;
   std::vector<Request> requests_;  // in flight
   uint64_t id_next_ = 1;
+
+  // A node may stop reading a PUT while it has no room, and then reads no PING behind it either: it is asked
+  // with the HELLO of a second connection, made for that alone.
+  std::unique_ptr<Connection> second_;
 
   // Sending.
   io::Op send_op_;

@@ -153,6 +153,7 @@ bool FakeNode::Hello(int fd) {
     MutexLock lock(mutex_);
     ++requests_[static_cast<wire::Op>(header->op)];
   }
+  if (hellos_-- == 0 && !WaitForRelease(fd, false)) return false;
   if (!wire::DecodeHello(*header, frame).ok()) return false;
   std::array<std::byte, wire::kErrorAnswerBytesMax> out;
   if (options_.hello_code != Code::kOk) {

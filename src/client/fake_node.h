@@ -3,7 +3,7 @@
 // as a real node (client_test.cc runs them on both where a real one is there).
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -57,6 +57,8 @@ class FakeNode {
   uint16_t port() const { return port_; }
   // Called for every request but PING, on the connection's thread. Set before the first call.
   void set_script(Script script) { script_ = std::move(script); }
+  // Connections after the first `count` get no answer to HELLO until Release.
+  void refuse_hello_after(uint64_t count) { hellos_ = count; }
   void Release();           // lets held requests go on
   void CloseConnections();  // as a restart would
   void StopListening();
@@ -104,6 +106,7 @@ class FakeNode {
 
   const FakeNodeOptions options_;
   Script script_;
+  std::atomic<uint64_t> hellos_{UINT64_MAX};
   int listener_ = -1;
   uint16_t port_ = 0;
   Thread acceptor_;
