@@ -1,0 +1,116 @@
+// For tests of the store: a temporary directory, a store in it, and the operations as plain calls.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "io/disk.h"
+#include "io/reactor.h"
+#include "store/store.h"
+
+namespace dfkv::store {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (std::filesystem::temp_directory_path() / "dfkv-store-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline ObjectKey KeyOf(uint64_t number, uint64_t tenant = 7) {
+  return {TenantHash(tenant), {Mix64(number), Mix64(~number)}};
+}
+
+inline std::vector<std::byte> BytesOf(uint64_t seed, size_t size) {
+  std::vector<std::byte> bytes(size);
+  FillPattern(seed, 0, bytes);
+  return bytes;
+}
+
+// One store and one reactor in the calling thread.
+class StoreUser {
+ public:
+  StoreUser(Store* store, io::Reactor* reactor) : store_(store), reactor_(reactor) {}
+
+  Status Put(const ObjectKey& key, ByteSpan bytes, uint32_t depth = UINT32_MAX) {
+    return reactor_->RunTask(PutTask(store_, key, bytes, depth));
+  }
+  Status PutSeeded(uint64_t number, size_t size) { return Put(KeyOf(number), BytesOf(number, size)); }
+  Status Remove(const ObjectKey& key) { return reactor_->RunTask(store_->Remove(key, kNever)); }
+  Result<ReadPin> Get(const ObjectKey& key) { return reactor_->RunTask(GetTask(store_, key)); }
+  // "hit", "miss", or the code; "WRONG" when the bytes are not those of PutSeeded.
+  std::string Check(uint64_t number, size_t size) {
+    const Result<ReadPin> got = Get(KeyOf(number));
+    if (!got.ok()) return got.code() == Code::kNotFound ? "miss" : std::string(CodeName(got.code()));
+    if (got->bytes().size() != size || !PatternMatches(number, 0, got->bytes())) return "WRONG";
+    return "hit";
+  }
+  Status Stop() { return reactor_->RunTask(store_->Stop(kNever)); }
+
+  static io::Task<Status> PutTask(Store* store, ObjectKey key, ByteSpan bytes, uint32_t depth) {
+    PutRequest request;
+    request.key = key;
+    request.length = bytes.size();
+    request.crc = Crc32c(bytes);
+    request.depth = depth;
+    PutStart start = store->BeginPut(request);
+    switch (start.outcome) {
+      case PutStart::Outcome::kPresent:
+        co_return Ok();
+      case PutStart::Outcome::kInFlight: {
+        const Status joined = co_await store->JoinPut(key, kNever);
+        co_return joined;
+      }
+      case PutStart::Outcome::kRefused:
+        co_return start.status;
+      case PutStart::Outcome::kReserved:
+        break;
+    }
+    std::memcpy(start.ticket.buffer().data(), bytes.data(), bytes.size());
+    const Status committed = co_await store->CommitPut(std::move(start.ticket), false, kNever);
+    co_return committed;
+  }
+  static io::Task<Result<ReadPin>> GetTask(Store* store, ObjectKey key) {
+    ReadPin pin;
+    switch (store->TryGet(key, &pin)) {
+      case Lookup::kMiss:
+        co_return Code::kNotFound;
+      case Lookup::kRam:
+        co_return std::move(pin);
+      case Lookup::kDisk:
+        break;
+    }
+    Result<ReadPin> got = co_await store->Get(key, kNever);
+    co_return std::move(got);
+  }
+
+ private:
+  Store* store_;
+  io::Reactor* reactor_;
+};
+
+inline double MetricOf(const MetricRegistry& registry, const std::string& name) {
+  double sum = 0;
+  for (const auto& [series, value] : registry.Snapshot()) {
+    if (series == name || series.starts_with(name + "{")) sum += value;
+  }
+  return sum;
+}
+
+}  // namespace dfkv::store
