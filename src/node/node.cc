@@ -1,0 +1,134 @@
+#include "node/node.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "io/disk.h"
+#include "net/tcp/server.h"
+
+namespace dfkv::node {
+namespace {
+
+std::string_view EngineName(store::EngineKind kind) {
+  switch (kind) {
+    case store::EngineKind::kSlab:
+      return "slab";
+    case store::EngineKind::kFile:
+      return "file";
+    case store::EngineKind::kRam:
+      return "ram";
+  }
+  return "unknown";
+}
+
+std::string_view DurabilityName(store::Durability durability) {
+  return durability == store::Durability::kDisk ? "disk" : "ram";
+}
+
+io::Task<Status> StartStoreBackground(store::Store* store, io::Reactor* reactor) {
+  store->StartBackground(*reactor);
+  co_return Ok();
+}
+
+}  // namespace
+
+Node::Node(const NodeConfig& config)
+    : config_(config), started_at_(SystemClock().Now()), node_metrics_(metrics_) {}
+
+Node::~Node() {
+  if (!stopped_) (void)StopBlocking(0);
+}
+
+Result<std::unique_ptr<Node>> Node::StartBlocking(const NodeConfig& config) {
+  std::unique_ptr<Node> node(new Node(config));
+  Result<std::unique_ptr<store::Store>> store =
+      store::Store::OpenBlocking(config.store, io::PosixDisk(), node->metrics_);
+  if (!store.ok()) return store.status();
+  node->store_ = std::move(*store);
+  Result<std::unique_ptr<ReactorGroup>> reactors =
+      ReactorGroup::StartBlocking(config.reactor, config.threads);
+  if (!reactors.ok()) return reactors.status();
+  node->reactors_ = std::move(*reactors);
+  store::Store* store_ptr = node->store_.get();
+  io::Reactor* first = &node->reactors_->at(0);
+  DFKV_RETURN_IF_ERROR(node->reactors_->RunBlocking([=] { return StartStoreBackground(store_ptr, first); }));
+  node->handler_ = std::make_unique<Handler>(config.handler, node->store_.get(), &node->node_metrics_);
+  net::TcpOptions tcp = config.tcp;
+  tcp.object_bytes_max = std::min(tcp.object_bytes_max, node->store_->max_object_bytes());
+  tcp.incarnation = SeedFromSystem() | 1;
+  node->transport_ = net::MakeTcpTransport(tcp, node->reactors_->all(), node->handler_.get(), node->metrics_);
+  node->RegisterGauges();
+  DFKV_RETURN_IF_ERROR(node->StartAdminBlocking());
+  DFKV_RETURN_IF_ERROR(node->transport_->StartBlocking());
+  node->ready_.store(true, std::memory_order_release);
+  LogInfo("node ", config.id, ": ", node->address(), ", engine ", EngineName(config.store.engine), ", io ",
+          node->io_kind(), ", ", config.threads, " threads, ", node->object_count(), " objects, RAM tier ",
+          FormatBytes(config.store.ram_bytes));
+  return node;
+}
+
+Status Node::StartAdminBlocking() {
+  return Ok();
+}
+
+Status Node::StopBlocking(Nanos grace) {
+  stopped_ = true;
+  ready_.store(false, std::memory_order_release);
+  Status result;
+  if (transport_ != nullptr) result = transport_->StopBlocking(grace);
+  if (!result.ok()) return result;
+  if (store_ != nullptr && reactors_ != nullptr) {
+    const Nanos deadline = SystemClock().Now() + std::max(grace, kSecond);
+    store::Store* store = store_.get();
+    result = reactors_->RunBlocking([store, deadline] { return store->Stop(deadline); });
+  }
+  if (reactors_ != nullptr) reactors_->StopBlocking();
+  transport_.reset();
+  handler_.reset();
+  store_.reset();
+  return result;
+}
+
+uint16_t Node::port() const {
+  return transport_->port();
+}
+
+std::string Node::address() const {
+  return transport_->address();
+}
+
+uint16_t Node::metrics_port() const {
+  return 0;
+}
+
+void Node::RegisterGauges() {
+  metrics_
+      .AddGauge("dfkv_build_info", "Always 1; what runs, as labels.",
+                {{"version", DFKV_VERSION},
+                 {"transport", "tcp"},
+                 {"engine", std::string(EngineName(config_.store.engine))},
+                 {"write_mode", std::string(DurabilityName(config_.store.durability))},
+                 {"io", io_kind()},
+                 {"node", config_.id},
+                 {"group", config_.group}})
+      .Set(1);
+  const Nanos since = started_at_;
+  metrics_.AddCallback("dfkv_uptime_seconds", "Since the node was started.", "gauge", {},
+                       [since] { return static_cast<double>(SystemClock().Now() - since) * 1e-9; });
+  metrics_.AddCallback("dfkv_cpu_seconds_total", "CPU time of the process.", "counter", {},
+                       [] { return static_cast<double>(ProcessCpuNow()) * 1e-9; });
+  metrics_.AddGauge("dfkv_tcp_max_connections", "Limit of open connections.")
+      .Set(config_.tcp.connections_max);
+  metrics_.AddGauge("dfkv_tcp_io_timeout_seconds", "An idle connection is closed after this time.")
+      .Set(config_.tcp.idle_ms / 1000);
+  metrics_.AddGauge("dfkv_tcp_first_req_ms", "Time for the first frame.").Set(config_.tcp.first_frame_ms);
+}
+
+std::string Node::StatsJson() const {
+  return "{}";
+}
+
+}  // namespace dfkv::node

@@ -1,0 +1,77 @@
+#include "node/program.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/option_cli.h"
+#include "base/text.h"
+#include "node/node.h"
+
+namespace dfkv::node {
+namespace {
+
+// Blocks the signals that stop the node, in all threads started later, so that main alone takes them.
+sigset_t BlockStopSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return set;
+}
+
+void PrintReady(const Node& node) {
+  const NodeConfig& config = node.config();
+  std::printf("PORT %u\n", node.port());
+  std::printf(
+      "READY address=%s%s io=%s threads=%u objects=%llu ram=%s\n", node.address().c_str(),
+      node.metrics_port() == 0 ? "" : Cat(" metrics=", config.metrics_bind, ":", node.metrics_port()).c_str(),
+      node.io_kind().c_str(), config.threads, static_cast<unsigned long long>(node.object_count()),
+      FormatBytes(config.store.ram_bytes).c_str());
+  std::fflush(stdout);
+}
+
+int Fail(const char* what, const Status& status) {
+  std::fprintf(stderr, "dfkv_server: %s: %s\n", what, status.ToString().c_str());
+  return 1;
+}
+
+}  // namespace
+
+int RunServer(int argc, const char* const* argv) {
+  OptionSet set;
+  NodeOptions options;
+  RegisterNodeOptions(&set, &options);
+  const ProgramText text = {"dfkv_server", "One node of dfkv: stores objects and serves them over TCP."};
+  if (std::optional<int> exit_status = LoadProgramOptions(text, &set, argc, argv)) return *exit_status;
+  SetLogLevel(options.log);
+  Result<NodeConfig> config = ResolveNodeOptions(options);
+  if (!config.ok()) {
+    std::fprintf(stderr, "dfkv_server: %s\n", config.status().message().c_str());
+    return 2;
+  }
+  const sigset_t stop_signals = BlockStopSignals();
+  Result<std::unique_ptr<Node>> started = Node::StartBlocking(*config);
+  if (!started.ok()) return Fail("cannot start", started.status());
+  Node& node = **started;
+  PrintReady(node);
+  int signal_number = 0;
+  while (sigwait(&stop_signals, &signal_number) != 0) {
+  }
+  LogInfo("stopping on ", signal_number == SIGINT ? "SIGINT" : "SIGTERM");
+  const Status stopped = node.StopBlocking(Nanos{options.stop_ms} * kMillisecond);
+  if (!stopped.ok()) {
+    (void)Fail("stopped uncleanly", stopped);
+    std::fflush(nullptr);
+    _exit(1);  // requests are still in flight: nothing may be torn down under them
+  }
+  LogInfo("stopped");
+  return 0;
+}
+
+}  // namespace dfkv::node
