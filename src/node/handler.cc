@@ -15,7 +15,7 @@ constexpr uint32_t kRemovesAtOnce = 16;  // of one request
 Handler::Handler(const HandlerOptions& options, store::Store* store, NodeMetrics* metrics)
     : options_(options), store_(*store), metrics_(*metrics) {
   for (uint32_t i = 0; i < options.lanes; ++i) {
-    lanes_.push_back(std::make_unique<Lane>(options.reads_in_flight_max));
+    lanes_.push_back(std::make_unique<Lane>(options.reads_in_flight_max, options.read_bytes_in_flight_max));
   }
 }
 

@@ -18,8 +18,9 @@ namespace dfkv::node {
 struct HandlerOptions {
   uint32_t lanes = 1;                 // reactors of the transport
   uint32_t reads_in_flight_max = 64;  // disk reads of one reactor
+  uint64_t read_bytes_in_flight_max = 64ull << 20;
   uint32_t reads_per_request_max = 16;
-  uint32_t put_wait_ms = 500;  // a PUT waits this long for room before it is answered Busy
+  uint32_t busy_wait_ms = 500;  // an item waits this long for memory before it is answered Busy
 };
 
 struct PutState;
@@ -44,6 +45,7 @@ class Handler final : public net::RequestHandler {
   // handler_get.cc
   void OnGet(const wire::RequestView& request, net::ServerCall* call);
   io::Task<void> FetchItems(ItemsState* state);
+  io::Task<Result<store::ReadPin>> Fetch(net::ServerCall* call, ObjectKey key, uint64_t wanted);
   // handler_put.cc
   io::Task<void> Commit(PutState* state, uint32_t index, store::PutTicket ticket);
   io::Task<void> Join(PutState* state, uint32_t index);

@@ -9,6 +9,8 @@
 namespace dfkv::node {
 namespace {
 
+constexpr Nanos kAskAgain = kMillisecond;  // while a GET waits for memory
+
 // The part of a pinned object that an item asks for. Answers with an error when there is none.
 struct Part {
   Code code = Code::kOk;
@@ -101,19 +103,31 @@ void Handler::OnGet(const wire::RequestView& request, net::ServerCall* call) {
   for (uint32_t n = state->workers; n > 0; --n) FetchItems(state).Spawn();
 }
 
+// The object, once there is room for it on its way out and in memory.
+io::Task<Result<store::ReadPin>> Handler::Fetch(net::ServerCall* call, ObjectKey key, uint64_t wanted) {
+  io::Reactor& reactor = *call->reactor;
+  Lane& lane = LaneOf(call);
+  const Result<uint64_t> length = store_.Length(key);
+  if (!length.ok()) co_return length.status();
+  const bool connected = co_await call->WaitForRoom(std::min(*length, wanted));
+  if (!connected) co_return Code::kCancelled;
+  co_await lane.reads.Enter(*length);
+  const Nanos until = std::min(call->deadline, reactor.Now() + Nanos{options_.busy_wait_ms} * kMillisecond);
+  Result<store::ReadPin> got = co_await store_.Get(key, call->deadline);
+  while (got.code() == Code::kBusy && reactor.Now() < until) {
+    co_await reactor.Until(reactor.Now() + kAskAgain);
+    got = co_await store_.Get(key, call->deadline);
+  }
+  lane.reads.Leave(*length, reactor);
+  co_return got;
+}
+
 io::Task<void> Handler::FetchItems(ItemsState* state) {
   net::ServerCall* call = state->call;
   io::Reactor& reactor = *call->reactor;
-  Lane& lane = LaneOf(call);
   while (state->next < state->items.size()) {
     const ItemsState::Item item = state->items[state->next++];
-    bool wanted = co_await call->WaitForRoom(std::min(item.length, store_.max_object_bytes()));
-    Result<store::ReadPin> got = Code::kCancelled;
-    if (wanted) {
-      co_await lane.reads.Enter();
-      got = co_await store_.Get(item.key, call->deadline);
-      lane.reads.Leave(reactor);
-    }
+    Result<store::ReadPin> got = co_await Fetch(call, item.key, item.length);
     wire::AnswerItem answer = Failed(item.index, got.ok() ? Code::kOk : got.code());
     net::Value value;
     if (got.ok()) {

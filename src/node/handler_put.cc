@@ -17,7 +17,7 @@ constexpr Nanos kAskAgain = kMillisecond;  // while a PUT waits for room
 struct PutState {
   struct Item {
     store::PutRequest request;
-    bool join = false;  // another PUT of the key is on its way
+    bool join = false;  // another PUT of the key is on its way: its end is this item's
     Code code = Code::kOk;
   };
   net::ServerCall* call = nullptr;
@@ -62,11 +62,13 @@ net::Place Handler::PlaceValue(net::ServerCall* call, uint32_t index) {
       break;
     case store::PutStart::Outcome::kInFlight:
       item.join = true;
+      ++state->open;
+      Join(state, index).Spawn();
       break;
     case store::PutStart::Outcome::kRefused: {
       const Nanos now = call->reactor->Now();
       if (state->wait_until == 0) {
-        state->wait_until = std::min(call->deadline, now + Nanos{options_.put_wait_ms} * kMillisecond);
+        state->wait_until = std::min(call->deadline, now + Nanos{options_.busy_wait_ms} * kMillisecond);
       }
       if (begun.status.code() == Code::kBusy && now < state->wait_until) {
         return {net::Place::Kind::kWait, {}, now + kAskAgain};
@@ -89,8 +91,8 @@ void Handler::OnValue(net::ServerCall* call, uint32_t index, uint32_t crc) {
     if (crc != item.request.crc) return EndItem(state, index, Code::kCorrupt);
     return Commit(state, index, std::move(ticket)).Spawn();
   }
-  if (item.join) return Join(state, index).Spawn();
-  EndItem(state, index, item.code);
+  if (!item.join) return EndItem(state, index, item.code);
+  if (--state->open == 0) FinishPut(state);
 }
 
 void Handler::OnAbandoned(net::ServerCall* call, uint32_t index) {

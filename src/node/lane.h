@@ -14,38 +14,55 @@
 
 namespace dfkv::node {
 
-// Lets a bounded number of coroutines of one reactor through; the others wait in order.
+// Lets coroutines of one reactor through while their number and their bytes stay within bounds (one always
+// may, however large); the others wait in order.
 class Gate {
  public:
-  explicit Gate(uint32_t free) : free_(free) {}
+  Gate(uint32_t count_max, uint64_t bytes_max) : count_max_(count_max), bytes_max_(bytes_max) {}
   struct Awaiter {
     Gate& gate;
+    uint64_t bytes;
     bool await_ready() {
-      if (gate.free_ == 0) return false;
-      --gate.free_;
+      if (!gate.waiting_.empty() || !gate.Fits(bytes)) return false;
+      gate.Take(bytes);
       return true;
     }
-    void await_suspend(std::coroutine_handle<> handle) { gate.waiting_.push_back(handle); }
+    void await_suspend(std::coroutine_handle<> handle) { gate.waiting_.push_back({handle, bytes}); }
     void await_resume() const {}
   };
-  // co_await gate.Enter(); ... gate.Leave(reactor).
-  Awaiter Enter() { return {*this}; }
-  void Leave(io::Reactor& reactor) {
-    if (waiting_.empty()) {
-      ++free_;
-      return;
+  // co_await gate.Enter(bytes); ... gate.Leave(bytes, reactor).
+  Awaiter Enter(uint64_t bytes) { return {*this, bytes}; }
+  void Leave(uint64_t bytes, io::Reactor& reactor) {
+    --count_;
+    bytes_ -= bytes;
+    while (!waiting_.empty() && Fits(waiting_.front().bytes)) {
+      Take(waiting_.front().bytes);
+      reactor.QueueReady(waiting_.front().handle);
+      waiting_.pop_front();
     }
-    reactor.QueueReady(waiting_.front());  // the place passes on
-    waiting_.pop_front();
   }
 
  private:
-  uint32_t free_;
-  std::deque<std::coroutine_handle<>> waiting_;
+  struct Waiter {
+    std::coroutine_handle<> handle;
+    uint64_t bytes;
+  };
+  bool Fits(uint64_t bytes) const {
+    return count_ == 0 || (count_ < count_max_ && bytes_ < bytes_max_ && bytes <= bytes_max_ - bytes_);
+  }
+  void Take(uint64_t bytes) {
+    ++count_;
+    bytes_ += bytes;
+  }
+  const uint32_t count_max_;
+  const uint64_t bytes_max_;
+  uint32_t count_ = 0;
+  uint64_t bytes_ = 0;
+  std::deque<Waiter> waiting_;
 };
 
 struct Lane {
-  explicit Lane(uint32_t reads_in_flight_max) : reads(reads_in_flight_max) {}
+  Lane(uint32_t reads_max, uint64_t read_bytes_max) : reads(reads_max, read_bytes_max) {}
 
   std::vector<ObjectKey> keys;
   std::vector<wire::AnswerItem> items;

@@ -112,7 +112,8 @@ void RegisterRam(OptionSet* set, NodeOptions* o) {
   set->Add("ram-populate", &o->ram_populate, "Touch the memory at start, so that no request pays for it.");
   set->AddBytes("put-inflight-bytes", &o->put_inflight_bytes, "Memory for PUTs that are not finished.")
       .AtLeast(1 << 20);
-  set->Add("put-wait-ms", &o->put_wait_ms, "A PUT waits this long for memory before it is answered Busy.")
+  set->Add("busy-wait-ms", &o->busy_wait_ms,
+           "A PUT or a read from disk waits this long for memory before it is answered Busy.")
       .Range(0, 60'000);
   set->Add("put-expiry-ms", &o->put_expiry_ms, "A PUT that is not finished by then is dropped.")
       .AtLeast(1000);
@@ -242,7 +243,8 @@ Result<NodeConfig> ResolveNodeOptions(const NodeOptions& o) {
   config.threads = o.threads != 0 ? o.threads : std::min(CpuCount(), kThreadsDefaultMax);
   config.handler.lanes = config.threads;
   config.handler.reads_in_flight_max = o.reads_in_flight;
-  config.handler.put_wait_ms = o.put_wait_ms;
+  config.handler.read_bytes_in_flight_max = config.store.ram_bytes / 8 / config.threads;
+  config.handler.busy_wait_ms = o.busy_wait_ms;
   config.metrics_port = o.metrics_port;
   config.metrics_bind = o.metrics_bind;
   config.metrics_max_conns = o.metrics_max_conns;

@@ -66,7 +66,7 @@ struct NodeOptions {
   std::string ram_policy = "lru";
   bool ram_populate = true;
   uint64_t put_inflight_bytes = 256ull << 20;
-  uint32_t put_wait_ms = 500;
+  uint32_t busy_wait_ms = 500;
   uint32_t put_expiry_ms = 60'000;
 
   // Admin

@@ -53,7 +53,7 @@ TEST_P(ClientSystemTest, FindsWhatWasAcknowledgedAfterAKill) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Io, ClientSystemTest, ::testing::Values("--io=auto", "--io=epoll"),
-                         [](const auto& info) { return std::string(info.param + 5); });
+                         [](const auto& row) { return std::string(row.param + 5); });
 
 }  // namespace
 }  // namespace dfkv::tools

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <optional>
 
@@ -60,7 +61,7 @@ void FitNode(BedOptions& bed, uint64_t blocks, uint64_t block_bytes) {
     constexpr uint64_t kExtentMin = 1u << 20;
     uint64_t slots = std::max<uint64_t>(1, kExtentMin / slot);
     while (slots > 1 && slots * 500 > blocks) slots /= 2;
-    bed.extent_bytes = slots * slot;
+    bed.extent_bytes = std::max<uint64_t>(64u << 10, std::bit_ceil(slots * slot));  // what the node takes
   }
   const uint64_t per_extent = std::max<uint64_t>(1, bed.extent_bytes / slot);
   bed.capacity_bytes = std::max<uint64_t>(1, (blocks + per_extent / 2) / per_extent) * bed.extent_bytes;
