@@ -10,7 +10,7 @@ namespace dfkv::io {
 namespace {
 
 class ReactorTest : public OnReactor {};
-INSTANTIATE_TEST_SUITE_P(All, ReactorTest, testing::Values("epoll", "uring"), ReactorName);
+INSTANTIATE_TEST_SUITE_P(All, ReactorTest, testing::Values("epoll", "uring", "sim"), ReactorName);
 
 Task<int> Value(int value) {
   co_return value;
@@ -212,8 +212,7 @@ TEST_P(ReactorTest, PostFromThreadsLosesNothing) {
       }
     });
   }
-  EXPECT_TRUE(
-      reactor_->RunUntil([&] { return count == kThreads * kPosts; }, reactor_->Now() + 100 * kSecond));
+  EXPECT_TRUE(reactor_->RunUntil([&] { return count == kThreads * kPosts; }, InRealTime(100 * kSecond)));
   EXPECT_EQ(sum, int64_t{kThreads} * kPosts * (kPosts - 1) / 2);
   EXPECT_LE(reactor_->stats().wakes, reactor_->stats().sleeps);
 }
@@ -229,7 +228,7 @@ TEST_P(ReactorTest, EachPostWakesASleepingReactor) {
     }
     reactor_->Post([&] { done = true; });
   });
-  EXPECT_TRUE(reactor_->RunUntil([&] { return done; }, reactor_->Now() + 100 * kSecond));
+  EXPECT_TRUE(reactor_->RunUntil([&] { return done; }, InRealTime(100 * kSecond)));
 }
 
 TEST_P(ReactorTest, StopEndsRunEvenWhenItComesFirst) {
@@ -272,14 +271,14 @@ TEST_P(ReactorTest, AnEventWakesItsWaitersOnTheirOwnReactors) {
   std::atomic<int> woken{0};
   Thread thread("other", [&] {
     other->QueueReady(WaitForEvent(&event, &woken, other).Release());
-    other->RunUntil([&] { return woken.load() == 3; }, other->Now() + 100 * kSecond);
+    other->RunUntil([&] { return woken.load() == 3; }, InRealTime(100 * kSecond));
   });
   reactor_->QueueReady(WaitForEvent(&event, &woken, reactor_.get()).Release());
   reactor_->QueueReady(WaitForEvent(&event, &woken, reactor_.get()).Release());
   reactor_->RunUntil([] { return false; }, reactor_->Now());
   EXPECT_FALSE(event.IsSet());
   event.Set();
-  reactor_->RunUntil([&] { return woken.load() >= 2; }, reactor_->Now() + 100 * kSecond);
+  reactor_->RunUntil([&] { return woken.load() >= 2; }, InRealTime(100 * kSecond));
   while (woken.load() != 3) {
     other->Post([] {});
     reactor_->RunUntil([&] { return woken.load() == 3; }, reactor_->Now() + kMillisecond);
@@ -322,8 +321,31 @@ TEST_P(ReactorTest, TwoReactorsPostToEachOther) {
     other->Run();
   });
   reactor_->QueueReady(Ping(other, reactor_.get(), 50, &done).Release());
-  EXPECT_TRUE(reactor_->RunUntil([&] { return done.load() == 2; }, reactor_->Now() + 100 * kSecond));
+  EXPECT_TRUE(reactor_->RunUntil([&] { return done.load() == 2; }, InRealTime(100 * kSecond)));
   other->Stop();
+}
+
+TEST(SimReactorTest, AYearTakesNoTimeAndTimersAreExact) {
+  SimReactor reactor;
+  const Nanos start = reactor.Now();
+  std::vector<Nanos> late;
+  for (Nanos day = 365; day >= 1; --day) {
+    reactor.QueueReady(WaitUntil(start + day * 86'400 * kSecond, &late).Release());
+  }
+  EXPECT_TRUE(reactor.RunUntil([&] { return late.size() == 365; }, start + 400 * 86'400 * kSecond));
+  EXPECT_EQ(reactor.Now(), start + 365 * 86'400 * kSecond);
+  EXPECT_EQ(late, std::vector<Nanos>(365, 0));
+  EXPECT_FALSE(reactor.RunUntil([] { return false; }, reactor.Now() + 5));
+  EXPECT_EQ(reactor.Now(), start + 365 * 86'400 * kSecond + 5);
+}
+
+TEST(SimReactorTest, DescriptorsAreNotSupported) {
+  SimReactor reactor;
+  Op op;
+  op.kind = Op::Kind::kReadable;
+  op.fd = 0;
+  const auto wait = [](Op* what) -> Task<int64_t> { co_return co_await Reactor::Current()->Await(what); };
+  EXPECT_EQ(reactor.RunTask(wait(&op)), -ENOTSUP);
 }
 
 TEST(ParseReactorKindTest, NamesAndRefusals) {
