@@ -13,11 +13,16 @@ constexpr Nanos kCarePeriod = kSecond;  // of expiry, probes of failed disks and
 void StoreImpl::StartBackground(io::Reactor& reactor) {
   DFKV_CHECK(background_ == nullptr);
   background_ = &reactor;
-  reactor.Post([this] { Tick(); });
+  if (io::Reactor::Current() == &reactor) {
+    Tick();
+  } else {
+    reactor.Post([this] { Tick(); });
+  }
 }
 
 // Twice per sync_ms, so that an acknowledged PUT reaches the medium within it.
 void StoreImpl::Tick() {
+  ticked_ = true;
   if (stopping_.load(std::memory_order_acquire)) return;
   const Nanos period = std::max<Nanos>(Nanos{options_.sync_ms} * kMillisecond / 2, kMillisecond);
   const auto care_every = static_cast<uint64_t>(std::max<Nanos>(kCarePeriod / period, 1));
@@ -73,6 +78,7 @@ io::Task<Status> StoreImpl::Stop(Nanos deadline) {
   stopping_.store(true, std::memory_order_release);
   io::Reactor* reactor = io::Reactor::Current();
   if (background_ == reactor) {
+    while (!ticked_) co_await reactor->Yield();
     StopTicking();
   } else if (background_ != nullptr) {
     auto stopped = std::make_shared<io::Event>();

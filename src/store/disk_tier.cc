@@ -155,6 +155,7 @@ bool DiskTier::GiveBack(const PutOp& op, ClearItem* item) {
   if (item->cell.unit != op.cell.unit || item->to_free) return false;
   if (item->epoch != space_.EpochOf(op.cell.unit)) return false;
   item->to_free = true;
+  if (!item->stuck) space_.BeginClearing(op.cell.unit);
   return true;
 }
 
@@ -202,7 +203,11 @@ void DiskTier::RetryClears() {
     batch = std::make_shared<ClearBatch>();
     unfinished_.push_back(batch);
   }
-  batch->items.insert(batch->items.end(), failed_clears_.begin(), failed_clears_.end());
+  for (const ClearItem& item : failed_clears_) {
+    batch->items.push_back(item);
+    if (item.epoch == space_.EpochOf(item.cell.unit)) continue;
+    rebinding_[item.cell.unit / classes_.extent_blocks()].push_back(batch);
+  }
   failed_clears_.clear();
 }
 

@@ -37,8 +37,9 @@ struct Gone {
 struct ClearItem {
   Cell cell;
   Ref ref = kNoRef;     // the ghost that waits for it
-  uint32_t epoch = 0;   // of the extent, when the clearing began
+  uint32_t epoch = 0;   // of the extent, when the clearing began; another by now: it changed its class since
   bool to_free = true;  // nobody has taken the slot over
+  bool stuck = false;  // its clearing failed at least once: the slot keeps its extent from changing its class
 };
 
 // The records that one reactor clears at the end of one turn.
@@ -154,6 +155,8 @@ class DiskTier final : private SpaceHooks {
   io::Task<void> RunClears(std::shared_ptr<ClearBatch> batch);
   void FinishClears(const std::shared_ptr<ClearBatch>& batch, const Status& status);
   bool GiveBack(const PutOp& op, ClearItem* item) REQUIRES(mutex_);
+  void EndClear(const ClearItem& item) REQUIRES(mutex_);
+  void FailClear(ClearItem item) REQUIRES(mutex_);
   void ForgetRebinding() REQUIRES(mutex_);
   io::Task<void> WriteRun(std::vector<PutOp*> ops);
   io::Task<Status> WriteOnce(std::vector<PutOp*> ops);

@@ -98,10 +98,10 @@ void DiskTier::FinishClears(const std::shared_ptr<ClearBatch>& batch, const Stat
     if (!status.ok()) {
       DFKV_PROBE("disk: clearing failed");
       metrics_.clear_failures.Add(batch->items.size());
-      failed_clears_.insert(failed_clears_.end(), batch->items.begin(), batch->items.end());
+      for (const ClearItem& item : batch->items) FailClear(item);
       return;
     }
-    for (const ClearItem& item : batch->items) space_.EndClearing(item.cell.unit, item.epoch, item.to_free);
+    for (const ClearItem& item : batch->items) EndClear(item);
     ForgetRebinding();
   }
   metrics_.record_clears.Add(batch->items.size());
@@ -116,12 +116,30 @@ void DiskTier::FinishClears(const std::shared_ptr<ClearBatch>& batch, const Stat
   }
 }
 
+void DiskTier::EndClear(const ClearItem& item) {
+  if (!item.to_free || item.epoch != space_.EpochOf(item.cell.unit)) return;
+  if (!item.stuck) space_.EndClearing(item.cell.unit);
+  space_.Free(item.cell.unit);
+}
+
+// The slot stays taken, and its extent with it, until its record is cleared after all.
+void DiskTier::FailClear(ClearItem item) {
+  const bool current = item.epoch == space_.EpochOf(item.cell.unit);
+  if (current && item.to_free && !item.stuck) space_.EndClearing(item.cell.unit);
+  item.stuck = true;
+  failed_clears_.push_back(item);
+}
+
+// An extent that changed its class is like any other once all records of its old class are cleared.
 void DiskTier::ForgetRebinding() {
-  if (rebinding_.empty() || !failed_clears_.empty()) return;
-  std::erase_if(rebinding_, [](const auto& entry) {
-    return std::all_of(entry.second.begin(), entry.second.end(),
-                       [](const std::shared_ptr<ClearBatch>& batch) { return batch->finished; });
-  });
+  for (auto entry = rebinding_.begin(); entry != rebinding_.end();) {
+    bool cleared = true;
+    for (const std::shared_ptr<ClearBatch>& batch : entry->second) cleared = cleared && batch->finished;
+    for (const ClearItem& item : failed_clears_) {
+      cleared = cleared && item.cell.unit / classes_.extent_blocks() != entry->first;
+    }
+    entry = cleared ? rebinding_.erase(entry) : std::next(entry);
+  }
 }
 
 // --- Reads, syncs, health ---

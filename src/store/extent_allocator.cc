@@ -175,8 +175,26 @@ void ExtentAllocator::BeginDraining(uint32_t index) {
   DFKV_CHECK(extent.state == State::kBound && extent.used > 0);
   if (extent.used < extent.slots.size()) Unlink(index);
   extent.state = State::kDraining;
-  extent.drained = 0;
+  extent.drained = extent.passes = 0;
   --bound_[extent.size_class];
+}
+
+uint32_t ExtentAllocator::NextToDrain(uint32_t index) {
+  Extent& extent = extents_[index];
+  const uint32_t slot = extent.drained++;
+  if (extent.drained == extent.slots.size()) {
+    extent.drained = 0;
+    ++extent.passes;
+  }
+  return slot;
+}
+
+void ExtentAllocator::StopDraining(uint32_t index) {
+  Extent& extent = extents_[index];
+  DFKV_CHECK(extent.state == State::kDraining);
+  extent.state = State::kBound;
+  ++bound_[extent.size_class];
+  if (extent.used < extent.slots.size()) Link(index);
 }
 
 void ExtentAllocator::Rebind(uint32_t index, uint32_t size_class) {

@@ -36,10 +36,11 @@ class ExtentAllocator {
     uint32_t size_class = kNoClass;
     uint32_t epoch = 0;     // counts bindings: tells a late Free from one of this binding
     uint32_t used = 0;      // slots that are not free
-    uint32_t clearing = 0;  // of these, slots whose record is being cleared
+    uint32_t clearing = 0;  // of these, slots whose record is being cleared and that nobody has taken over
     uint32_t live = 0;
     uint32_t hint = 0;     // no free slot below this word of the bitmap
     uint32_t drained = 0;  // draining: slots before this one have been looked at in this pass
+    uint32_t passes = 0;   // draining: over all slots
     uint64_t stamp_sum = 0;
     std::vector<uint64_t> free_bits;
     std::vector<SlotEntry> slots;
@@ -74,7 +75,10 @@ class ExtentAllocator {
 
   // Gives out no more slots of it.
   void BeginDraining(uint32_t index);
-  void SetDrained(uint32_t index, uint32_t slot) { extents_[index].drained = slot; }
+  // The next slot to look at in a draining extent.
+  uint32_t NextToDrain(uint32_t index);
+  // A draining extent that cannot be emptied now is its class's again.
+  void StopDraining(uint32_t index);
   // An extent that holds only slots being cleared changes to the class at once, all slots free.
   void Rebind(uint32_t index, uint32_t size_class);
   // Recovery: marks the slot used, binding its extent if that is free; false when it does not fit.

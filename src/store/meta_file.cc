@@ -33,17 +33,6 @@ Found ReadBlock(io::Disk& disk, const std::string& path) {
   return found;
 }
 
-Status WriteMeta(io::Disk& disk, const std::string& path, const MetaBlock& meta) {
-  const std::string next = path + ".new";
-  io::OpenOptions open;
-  open.create = true;
-  auto file = disk.Open(next, open);
-  if (!file.ok()) return file.status();
-  DFKV_RETURN_IF_ERROR(WriteMetaCopyBlocking(**file, meta));
-  DFKV_RETURN_IF_ERROR((*file)->SyncBlocking());
-  return disk.Rename(next, path);
-}
-
 MetaBlock NewMeta(const MetaRequest& request) {
   MetaBlock meta{};
   Random random(SeedFromSystem());
@@ -56,11 +45,23 @@ MetaBlock NewMeta(const MetaRequest& request) {
 
 }  // namespace
 
+Status WriteMetaBlocking(io::Disk& disk, const std::string& directory, const MetaBlock& meta) {
+  const std::string path = directory + "/meta";
+  const std::string next = path + ".new";
+  io::OpenOptions open;
+  open.create = true;
+  auto file = disk.Open(next, open);
+  if (!file.ok()) return file.status();
+  DFKV_RETURN_IF_ERROR(WriteMetaCopyBlocking(**file, meta));
+  DFKV_RETURN_IF_ERROR((*file)->SyncBlocking());
+  return disk.Rename(next, path);
+}
+
 Status WriteMetaCopyBlocking(io::File& file, const MetaBlock& meta) {
   return file.WriteBlocking(0, {reinterpret_cast<const std::byte*>(&meta), sizeof meta});
 }
 
-Result<MetaBlock> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) {
+Result<OpenedMeta> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) {
   const std::string path = request.directory + "/meta";
   Found found = ReadBlock(disk, path);
   const bool damaged = found.state == MetaState::kDamaged;
@@ -93,8 +94,7 @@ Result<MetaBlock> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) {
     if (disk.List(request.directory).ok()) DFKV_PROBE("meta: a new one is made");
     found.meta = NewMeta(request);
   }
-  if (damaged) DFKV_RETURN_IF_ERROR(WriteMeta(disk, path, found.meta));
-  return found.meta;
+  return OpenedMeta{found.meta, damaged};
 }
 
 }  // namespace dfkv::store

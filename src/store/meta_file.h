@@ -15,10 +15,17 @@ struct MetaRequest {
   std::string copy;           // name of the file that starts with a copy; empty: none
 };
 
-// Reads directory/meta; where it is missing or damaged, the copy; where that fails too, makes a new one (what
-// the directory held is then void, since its records carry another salt). Unsupported: another format version
-// or another engine's directory, or a block that is neither ours nor empty.
-Result<MetaBlock> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request);
+struct OpenedMeta {
+  MetaBlock meta{};
+  bool to_write = false;  // the file lacks it
+};
+
+// Reads directory/meta; where it is missing or damaged, the copy; where that fails too, makes up a new one
+// (what the directory held is then void, since its records carry another salt). Unsupported: another format
+// version or another engine's directory, or a block that is neither ours nor empty.
+Result<OpenedMeta> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request);
+// Writes directory/meta, atomically.
+Status WriteMetaBlocking(io::Disk& disk, const std::string& directory, const MetaBlock& meta);
 Status WriteMetaCopyBlocking(io::File& file, const MetaBlock& meta);
 
 }  // namespace dfkv::store

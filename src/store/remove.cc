@@ -30,14 +30,16 @@ std::shared_ptr<ClearBatch> StoreImpl::ClearDoomed(const Doomed& doomed) {
   return batch;
 }
 
-// Makes every object of the key invisible. *doomed: those that were committed. A PUT whose record is being
-// written is *awaited through `waiter`; returns whether there is one.
-bool StoreImpl::DoomAll(const ObjectKey& key, Waiter* waiter, PutOp** awaited, std::vector<Doomed>* doomed) {
+// Makes every object of the key that is not newer than `newest` invisible. *doomed: those that were
+// committed. A PUT whose record is being written is *awaited through `waiter`; returns whether there is one.
+bool StoreImpl::DoomAll(const ObjectKey& key, uint64_t newest, Waiter* waiter, PutOp** awaited,
+                        std::vector<Doomed>* doomed) {
   IndexShard& shard = index_.ShardOf(key);
   MutexLock lock(shard.mutex);
   *awaited = nullptr;
   for (Ref ref = shard.FindAny(key, kNoRef); ref != kNoRef; ref = shard.FindAny(key, ref)) {
     Descriptor& descriptor = shard.At(ref);
+    if (descriptor.generation > newest) continue;
     if (descriptor.state == State::kCommitted) {
       descriptor.state = State::kGhost;
       doomed->push_back(DoomedOf(descriptor, ref));
@@ -110,23 +112,24 @@ io::Task<Status> StoreImpl::AwaitCleared(ObjectKey key, Nanos deadline) {
 }
 
 io::Task<Status> StoreImpl::Remove(ObjectKey key, Nanos deadline) {
-  std::vector<Doomed> doomed;
-  Waiter waiter;
-  PutOp* awaited = nullptr;
-  bool waits = DoomAll(key, &waiter, &awaited, &doomed);
-  for (const Doomed& object : doomed) {
-    metrics_.removes.Add();
-    (void)ClearDoomed(object);
-  }
-  DFKV_SYNC_POINT("remove: doomed");
-  if (waits) {
-    co_await WaitFor(&waiter, deadline);
-    IndexShard& shard = index_.ShardOf(key);
-    MutexLock lock(shard.mutex);
-    if (waiter.linked) {
-      awaited->waiters.Remove(&waiter);
-      co_return Status(Code::kTimeout);
+  const uint64_t newest = generation_.load(std::memory_order_relaxed);
+  IndexShard& shard = index_.ShardOf(key);
+  for (;;) {
+    std::vector<Doomed> doomed;
+    Waiter waiter;
+    PutOp* awaited = nullptr;
+    const bool waits = DoomAll(key, newest, &waiter, &awaited, &doomed);
+    for (const Doomed& object : doomed) {
+      metrics_.removes.Add();
+      (void)ClearDoomed(object);
     }
+    DFKV_SYNC_POINT("remove: doomed");
+    if (!waits) break;
+    co_await WaitFor(&waiter, deadline);
+    MutexLock lock(shard.mutex);
+    if (!waiter.linked) continue;
+    awaited->waiters.Remove(&waiter);
+    co_return Status(Code::kTimeout);
   }
   const Status cleared = co_await AwaitCleared(key, deadline);
   co_return cleared;

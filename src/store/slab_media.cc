@@ -79,8 +79,9 @@ Result<std::unique_ptr<SlabMedia>> SlabMedia::OpenBlocking(io::Disk& disk, const
   request.engine = kEngineSlab;
   request.extent_bytes = options.extent_bytes;
   request.copy = "table";
-  auto meta = OpenMetaBlocking(disk, request);
-  if (!meta.ok()) return meta.status();
+  auto opened = OpenMetaBlocking(disk, request);
+  if (!opened.ok()) return opened.status();
+  const MetaBlock* meta = &opened->meta;
   const uint64_t extents = options.capacity_bytes / meta->extent_bytes;
   if (extents == 0) {
     return Status(Code::kInvalid, Cat(options.directory, ": capacity ", FormatBytes(options.capacity_bytes),
@@ -103,6 +104,8 @@ Result<std::unique_ptr<SlabMedia>> SlabMedia::OpenBlocking(io::Disk& disk, const
   media->slab_ = std::move(*slab);
   DFKV_RETURN_IF_ERROR(
       ReserveSlab(disk, *media->slab_, options, extents * meta->extent_bytes, &media->slab_bytes_kept_));
+  // Only now: a start that is refused leaves no geometry behind.
+  if (opened->to_write) DFKV_RETURN_IF_ERROR(WriteMetaBlocking(disk, options.directory, *meta));
   DFKV_RETURN_IF_ERROR(media->table_->ResizeBlocking(kTableHeader + extents * media->region_bytes_, false));
   DFKV_RETURN_IF_ERROR(WriteMetaCopyBlocking(*media->table_, *meta));
   return media;

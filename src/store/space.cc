@@ -47,12 +47,6 @@ void Space::Free(uint32_t unit) {
   if (slots_.free_extents() != before) SetCapacities();
 }
 
-void Space::EndClearing(uint32_t unit, uint32_t epoch, bool to_free) {
-  if (EpochOf(unit) != epoch) return;
-  slots_.EndClearing(unit);
-  if (to_free) Free(unit);
-}
-
 bool Space::Adopt(uint32_t unit, uint32_t size_class) {
   return slots_.Adopt(unit, size_class);
 }
@@ -119,9 +113,21 @@ Space::Taken Space::TakeVictim(uint32_t size_class, SpaceHooks& hooks) {
       if (evicted == SpaceHooks::Evicted::kNow) Free(unit);
       continue;
     }
-    return {unit, evicted == SpaceHooks::Evicted::kClearing, false};
+    const bool clearing = evicted == SpaceHooks::Evicted::kClearing;
+    if (clearing) slots_.EndClearing(unit);  // reserved for the caller from here on
+    return {unit, clearing, false};
   }
   return {};
+}
+
+// Whether nothing in the extent is pinned or reserved.
+bool Space::MayDrain(uint32_t index, SpaceHooks& hooks) const {
+  const ExtentAllocator::Extent& extent = slots_.extent(index);
+  if (extent.used > extent.live + extent.clearing) return false;
+  for (const SlotEntry& slot : extent.slots) {
+    if (slot.owner != kNoOwner && !hooks.MayEvict(slot.owner)) return false;
+  }
+  return true;
 }
 
 // Looks at a bounded number of slots of a draining extent; true when it holds no object and nothing reserved.
@@ -131,8 +137,7 @@ bool Space::Drain(uint32_t index, uint32_t evictions_max, SpaceHooks& hooks) {
   const auto count = static_cast<uint32_t>(extent.slots.size());
   uint32_t evictions = 0;
   for (uint32_t looked = 0; looked < count && evictions < evictions_max; ++looked) {
-    const uint32_t slot = extent.drained < count ? extent.drained : 0;
-    slots_.SetDrained(index, slot + 1);
+    const uint32_t slot = slots_.NextToDrain(index);
     const uint32_t owner = extent.slots[slot].owner;
     if (owner == kNoOwner) continue;
     const uint32_t unit = index * classes().extent_blocks() + slot * blocks;
@@ -146,10 +151,15 @@ bool Space::Drain(uint32_t index, uint32_t evictions_max, SpaceHooks& hooks) {
 }
 
 bool Space::Steal(uint32_t index, uint32_t size_class, SpaceHooks& hooks, bool* rebound) {
-  if (slots_.extent(index).state == ExtentAllocator::State::kBound) slots_.BeginDraining(index);
+  if (!MayDrain(index, hooks)) {
+    DFKV_PROBE("space: an extent in use is passed over");
+    return false;
+  }
+  const bool begun = slots_.extent(index).state == ExtentAllocator::State::kDraining;
+  if (!begun) slots_.BeginDraining(index);
   if (!Drain(index, UINT32_MAX, hooks)) {
-    DFKV_PROBE("space: an extent in use could not be taken");
-    if (std::find(draining_.begin(), draining_.end(), index) == draining_.end()) draining_.push_back(index);
+    DFKV_PROBE("space: an extent came into use");
+    if (!begun) slots_.StopDraining(index);
     return false;
   }
   ++steals_;
@@ -161,12 +171,14 @@ bool Space::Steal(uint32_t index, uint32_t size_class, SpaceHooks& hooks, bool* 
   return true;
 }
 
-uint32_t Space::ColdestOther(uint32_t size_class) const {
+// The extent of another class with the oldest mean stamp, kNoExtent when there is none that could be emptied.
+uint32_t Space::ColdestOther(uint32_t size_class, std::span<const uint32_t> except) const {
   uint32_t coldest = kNoExtent;
   for (uint32_t i = 0; i < slots_.extent_count(); ++i) {
     const ExtentAllocator::Extent& extent = slots_.extent(i);
     if (extent.state != ExtentAllocator::State::kBound || extent.size_class == size_class) continue;
     if (extent.used > extent.live + extent.clearing) continue;  // slots reserved: it could not be emptied
+    if (std::find(except.begin(), except.end(), i) != except.end()) continue;
     if (coldest == kNoExtent || slots_.MeanStamp(i) < slots_.MeanStamp(coldest)) coldest = i;
   }
   return coldest;
@@ -178,10 +190,12 @@ bool Space::StealAny(uint32_t size_class, SpaceHooks& hooks, bool* rebound) {
     if (slots_.extent(index).state != ExtentAllocator::State::kDraining) continue;
     if (Steal(index, size_class, hooks, rebound)) return true;
   }
-  for (uint32_t i = 0; i < kVictimTries; ++i) {
-    const uint32_t coldest = ColdestOther(size_class);
+  std::vector<uint32_t> tried;
+  while (tried.size() < kVictimTries) {
+    const uint32_t coldest = ColdestOther(size_class, tried);
     if (coldest == kNoExtent) return false;
     if (Steal(coldest, size_class, hooks, rebound)) return true;
+    tried.push_back(coldest);
   }
   return false;
 }
@@ -190,9 +204,15 @@ bool Space::StealAny(uint32_t size_class, SpaceHooks& hooks, bool* rebound) {
 void Space::MakeRoom(uint32_t size_class, SpaceHooks& hooks) {
   const std::vector<uint32_t> begun = draining_;
   for (const uint32_t index : begun) {
-    const bool still = slots_.extent(index).state == ExtentAllocator::State::kDraining;
-    if (still && !Drain(index, kDrainPerTake, hooks)) continue;
-    if (!still || slots_.extent(index).used == 0) std::erase(draining_, index);
+    const ExtentAllocator::Extent& extent = slots_.extent(index);
+    const auto draining = [&extent] { return extent.state == ExtentAllocator::State::kDraining; };
+    if (draining()) Drain(index, kDrainPerTake, hooks);
+    if (draining() && extent.passes >= kDrainPasses && extent.used > extent.clearing) {
+      DFKV_PROBE("space: an extent that stays in use is not drained");
+      slots_.StopDraining(index);
+      SetCapacities();
+    }
+    if (!draining()) std::erase(draining_, index);
   }
   ClassState& state = states_[size_class];
   if (state.until_look > 0) {
@@ -201,7 +221,7 @@ void Space::MakeRoom(uint32_t size_class, SpaceHooks& hooks) {
   }
   state.until_look = slots_.extent_count() / 64;
   if (draining_.size() >= kDrainingMax || state.live < kSmallClass) return;
-  const uint32_t coldest = ColdestOther(size_class);
+  const uint32_t coldest = ColdestOther(size_class, {});
   if (coldest == kNoExtent || slots_.MeanStamp(coldest) >= state.policy->ColdestStamp()) return;
   DFKV_PROBE("space: an extent of a colder class is drained");
   ++steals_;
@@ -223,7 +243,7 @@ Result<Space::Taken> Space::Take(uint32_t size_class, SpaceHooks& hooks) {
   // A small class would evict what it has just written: it takes a whole extent, when one is colder.
   const ClassState& state = states_[size_class];
   if (state.live < kSmallClass) {
-    const uint32_t coldest = ColdestOther(size_class);
+    const uint32_t coldest = ColdestOther(size_class, {});
     const bool colder =
         coldest != kNoExtent && (state.live == 0 || slots_.MeanStamp(coldest) < state.policy->ColdestStamp());
     if (colder && Steal(coldest, size_class, hooks, &taken.rebound)) {

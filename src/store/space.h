@@ -25,7 +25,7 @@ class SpaceHooks {
   enum class Evicted : uint8_t {
     kRefused,   // in use after all
     kNow,       // the slot is the space's again
-    kClearing,  // the slot's record is being cleared first: EndClearing will be called
+    kClearing,  // the slot's record is being cleared first; then EndClearing, Free
   };
   virtual ~SpaceHooks() = default;
   virtual bool MayEvict(uint32_t owner) = 0;
@@ -56,9 +56,8 @@ class Space {
 
   struct Taken {
     uint32_t unit = kNoUnit;
-    bool clearing =
-        false;             // taken from an object whose record is being cleared: EndClearing(.., false) comes
-    bool rebound = false;  // its extent changed its class while records in it are being cleared
+    bool clearing = false;  // taken from an object whose record is being cleared
+    bool rebound = false;   // its extent changed its class while records in it are being cleared
   };
 
   Space(const SizeClasses& classes, uint32_t extents, const SpaceOptions& options);
@@ -75,10 +74,10 @@ class Space {
   // The committed object has gone; the slot stays used until Free or EndClearing.
   void Uncommit(uint32_t unit, uint32_t owner, uint64_t id, evict::EraseReason reason);
   void Free(uint32_t unit);
-  // The clearing of a slot's record ended. `epoch` is its extent's when it began: what has been rebound since
-  // is left alone. to_free: nobody has taken the slot over.
+  // The slot's record is being cleared; until EndClearing the slot is neither free nor reserved, and does not
+  // keep its extent from being given to another class.
   void BeginClearing(uint32_t unit) { slots_.BeginClearing(unit); }
-  void EndClearing(uint32_t unit, uint32_t epoch, bool to_free);
+  void EndClearing(uint32_t unit) { slots_.EndClearing(unit); }
   uint32_t EpochOf(uint32_t unit) const { return slots_.extent(slots_.ExtentOf(unit)).epoch; }
 
   bool Adopt(uint32_t unit, uint32_t size_class);  // recovery
@@ -91,6 +90,7 @@ class Space {
 
  private:
   static constexpr size_t kDrainingMax = 4;
+  static constexpr uint32_t kDrainPasses = 2;  // over an extent, until it counts as in use
   struct ClassState {
     std::unique_ptr<evict::Policy> policy;  // made on first use
     uint64_t live = 0;
@@ -99,10 +99,11 @@ class Space {
   evict::Policy& PolicyOf(uint32_t size_class);
   uint64_t CapacityOf(uint32_t size_class) const;
   bool BindFree(uint32_t size_class);
-  uint32_t ColdestOther(uint32_t size_class) const;
+  uint32_t ColdestOther(uint32_t size_class, std::span<const uint32_t> except) const;
   void MakeRoom(uint32_t size_class, SpaceHooks& hooks);
   bool StealAny(uint32_t size_class, SpaceHooks& hooks, bool* rebound);
   bool Steal(uint32_t extent, uint32_t size_class, SpaceHooks& hooks, bool* rebound);
+  bool MayDrain(uint32_t extent, SpaceHooks& hooks) const;
   bool Drain(uint32_t extent, uint32_t evictions_max, SpaceHooks& hooks);
   Taken TakeVictim(uint32_t size_class, SpaceHooks& hooks);
   SpaceHooks::Evicted EvictOwner(uint32_t unit, uint32_t owner, SpaceHooks& hooks);

@@ -107,7 +107,8 @@ class StoreImpl final : public Store, private DiskOwner {
   void FailRead(ReadOp* op, Status status);
 
   // --- remove.cc ---
-  bool DoomAll(const ObjectKey& key, Waiter* waiter, PutOp** awaited, std::vector<Doomed>* doomed);
+  bool DoomAll(const ObjectKey& key, uint64_t newest, Waiter* waiter, PutOp** awaited,
+               std::vector<Doomed>* doomed);
   io::Task<Status> AwaitCleared(ObjectKey key, Nanos deadline);
   io::Task<bool> AwaitBatch(std::shared_ptr<ClearBatch> batch, Nanos deadline);
 
@@ -146,6 +147,7 @@ class StoreImpl final : public Store, private DiskOwner {
   io::Reactor* background_ = nullptr;
   uint64_t timer_ = 0;
   uint64_t ticks_ = 0;
+  bool ticked_ = false;
   std::atomic<bool> stopping_{false};
 
   struct Vital;  // lets a metric's callback outlive the store

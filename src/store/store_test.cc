@@ -6,43 +6,6 @@
 namespace dfkv::store {
 namespace {
 
-class SlabStore : public testing::Test {
- protected:
-  SlabStore() {
-    options_.directories = {dir_.path()};
-    options_.capacity_bytes = 8 << 20;
-    options_.ram_bytes = 4 << 20;
-    options_.policy = "lru";
-    options_.populate = false;
-    SetLogLevel(LogLevel::kError);
-    io::ReactorOptions reactor;
-    reactor.kind = io::ReactorKind::kEpoll;
-    reactor_ = std::move(*io::MakeReactor(reactor));
-  }
-  ~SlabStore() override { Close(); }
-
-  Status Open() {
-    Close();
-    auto opened = Store::OpenBlocking(options_, io::PosixDisk(), metrics_);
-    if (!opened.ok()) return opened.status();
-    store_ = std::move(*opened);
-    user_ = std::make_unique<StoreUser>(store_.get(), reactor_.get());
-    return Ok();
-  }
-  void Close() {
-    if (!store_) return;
-    EXPECT_TRUE(user_->Stop().ok());
-    store_.reset();
-  }
-
-  TempDir dir_;
-  StoreOptions options_;
-  MetricRegistry metrics_;
-  std::unique_ptr<io::Reactor> reactor_;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<StoreUser> user_;
-};
-
 TEST_F(SlabStore, PutGetRemove) {
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(user_->Check(1, 5000), "miss");

@@ -105,6 +105,48 @@ class StoreUser {
   io::Reactor* reactor_;
 };
 
+// A slab store over one real directory, on the epoll reactor; reopened at will.
+class SlabStore : public testing::Test {
+ protected:
+  static std::unique_ptr<io::Reactor> NewReactor() {
+    io::ReactorOptions options;
+    options.kind = io::ReactorKind::kEpoll;
+    return std::move(*io::MakeReactor(options));
+  }
+  SlabStore() {
+    options_.directories = {dir_.path()};
+
+    options_.capacity_bytes = 8 << 20;
+    options_.ram_bytes = 4 << 20;
+    options_.policy = "lru";
+    options_.populate = false;
+    SetLogLevel(LogLevel::kError);
+    reactor_ = NewReactor();
+  }
+  ~SlabStore() override { Close(); }
+
+  Status Open() {
+    Close();
+    auto opened = Store::OpenBlocking(options_, io::PosixDisk(), metrics_);
+    if (!opened.ok()) return opened.status();
+    store_ = std::move(*opened);
+    user_ = std::make_unique<StoreUser>(store_.get(), reactor_.get());
+    return Ok();
+  }
+  void Close() {
+    if (!store_) return;
+    EXPECT_TRUE(user_->Stop().ok());
+    store_.reset();
+  }
+
+  TempDir dir_;
+  StoreOptions options_;
+  MetricRegistry metrics_;
+  std::unique_ptr<io::Reactor> reactor_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<StoreUser> user_;
+};
+
 inline double MetricOf(const MetricRegistry& registry, const std::string& name) {
   double sum = 0;
   for (const auto& [series, value] : registry.Snapshot()) {
