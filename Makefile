@@ -8,7 +8,7 @@ DEMO_SECONDS ?=
 DEPS = $(if $(NO_DEPS),@:,@deploy/install_packages.sh)
 BUILD = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 .DEFAULT_GOAL := help
-.PHONY: help deps run build test tidy fmt docs asan tsan bench fuzz python ci clean
+.PHONY: help deps run build test tidy fmt docs asan tsan replay bench fuzz python ci clean
 
 help:  ## this list
 	@echo "dfkv: a distributed KV cache for LLM inference"
@@ -60,9 +60,12 @@ python: build  ## build the Python package into build/venv and run its tests
 	$(DEPS) test
 	@tests/ci/python_tests.sh
 
+replay: build  ## replay the published traces, also with kill -9, against the bars (DFKV_TRACES names their folder)
+	@$(PYTHON) -B tests/system/replay_traces.py || [ $$? = 77 ]
+
 bench: build  ## measure dfkv beside iperf3, fio and redis-server
 	$(DEPS) bench
-	@bench/run.sh
+	@$(PYTHON) -B bench/run.py
 
 ci:  ## all that must pass before a change lands; the last line counts passed, failed and skipped
 	$(DEPS) build test

@@ -68,8 +68,10 @@ struct LoadFlags {
 
 void RegisterLoad(OptionSet* set, LoadFlags* flags) {
   flags->common.bed.client.key_namespace = "dfkv_bench";
+  flags->common.bed.capacity_bytes = 4ull << 30;
   RegisterCommon(set, &flags->common);
-  RowBytes(set, "cap", &flags->common.bed.capacity_bytes, "Capacity of the started node; 0: its default.");
+  set->Group("Where");
+  RowBytes(set, "cap", &flags->common.bed.capacity_bytes, "Capacity of the started node.");
   LoadOptions& load = flags->load;
   set->Group("Load");
   set->AddEnum(

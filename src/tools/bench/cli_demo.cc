@@ -18,13 +18,15 @@ struct DemoFlags {
 
 void RegisterDemo(OptionSet* set, DemoFlags* flags) {
   flags->common.bed.client.key_namespace = "dfkv_demo";
+  flags->common.bed.capacity_bytes = 4ull << 30;
   RegisterCommon(set, &flags->common);
   flags->replay.block_bytes = 256u << 10;
   flags->replay.seconds_max = 15;
   flags->replay.threads = 2;
   flags->chat.requests = 200'000;
+  set->Group("Where");
+  RowBytes(set, "cap", &flags->common.bed.capacity_bytes, "Capacity of the started node.");
   set->Group("Demo");
-  RowBytes(set, "cap", &flags->common.bed.capacity_bytes, "Capacity of the started node; 0: its default.");
   Row(set, "seconds", &flags->replay.seconds_max, "How long the workload runs.")
       .RealRange(0.1, 1e6)
       .Unit("s");
@@ -36,10 +38,10 @@ void RegisterDemo(OptionSet* set, DemoFlags* flags) {
   Row(set, "threads", &flags->replay.threads, "Requests in flight.").Range(1, 64);
 }
 
-std::string DemoText(const ReplayReport& report) {
+std::string DemoText(const ReplayReport& report, uint32_t threads) {
   const auto rates = [&](const char* what, const Tally& tally, const LatencyRecorder& time) {
     const LatencySummary s = time.Summary();
-    const double busy = s.mean_us * 1e-6 * static_cast<double>(s.count);
+    const double busy = s.mean_us * 1e-6 * static_cast<double>(s.count) / threads;
     return Cat("  ", what, ": ", FormatBytes(tally.bytes), " at ",
                Fixed(GigabytesPerSecond(tally.bytes, busy), 2), " GB/s   per request p50 ",
                Fixed(s.p50_us * 1e-3, 2), " ms  p99 ", Fixed(s.p99_us * 1e-3, 2), " ms\n");
@@ -101,7 +103,8 @@ int DemoCommand(int argc, const char* const* argv, const ClientFactory& factory)
   context.trace = "demo";
   context.block_bytes = flags.replay.block_bytes;
   context.footprint_blocks = context.capacity_blocks = store::evict::FootprintBlocks(trace);
-  const Status printed = PrintReport(flags.common, DemoText(*report), ReplayJson(*report, context));
+  const Status printed =
+      PrintReport(flags.common, DemoText(*report, flags.replay.threads), ReplayJson(*report, context));
   if (!printed.ok()) return Refuse(name, printed);
   if (const Status stopped = (*bed)->Stop(); !stopped.ok()) return Refuse(name, stopped);
   return warm_good && report->Succeeded() ? kAllSucceeded : kSomeFailed;

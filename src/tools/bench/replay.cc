@@ -160,8 +160,12 @@ std::string ProgressLine(const Shared& shared) {
   const auto get = [](const std::atomic<uint64_t>& value) { return value.load(std::memory_order_relaxed); };
   const double seconds = static_cast<double>(SystemClock().Now() - shared.start) * 1e-9;
   const uint64_t done = get(shared.live.done);
-  return Cat("replay: ", done, "/", shared.trace.size(), " requests (",
-             Fixed(Percent(done, shared.trace.size()), 0), " %)  token hits ",
+  const double seconds_max = shared.options.seconds_max;
+  const std::string so_far =
+      seconds_max > 0 ? Cat(Fixed(seconds, 0), "/", Fixed(seconds_max, 0), " s, ", done, " requests")
+                      : Cat(done, "/", shared.trace.size(), " requests (",
+                            Fixed(Percent(done, shared.trace.size()), 0), " %)");
+  return Cat("replay: ", so_far, "  token hits ",
              Fixed(Percent(get(shared.hit_tokens), get(shared.input_tokens)), 1), " %  ",
              Fixed(static_cast<double>(done) / std::max(seconds, 1e-9), 0), " req/s  ",
              Fixed(GigabytesPerSecond(get(shared.live.bytes), seconds), 2), " GB/s  not ok ",
