@@ -144,7 +144,7 @@ Result<uint64_t> FakeClient::Match(std::span<const ByteSpan> keys, const CallOpt
 
 Result<std::string> FakeClient::Stats(const std::string&, const CallOptions&) {
   MutexLock lock(mutex_);
-  return Cat("dfkv_objects ", objects_.size(), "\n");
+  return Cat(metrics_.Render(), "dfkv_objects ", objects_.size(), "\n");
 }
 
 void FakeClient::SetFault(Fault fault) {
