@@ -75,7 +75,7 @@ Status StoreImpl::OpenArena() {
   space.policy_bytes_per_object = options_.policy_bytes_per_object;
   ram_ =
       std::make_unique<RamTier>(std::move(*arena), SizeClasses(extent_bytes), space, only, index_, metrics_);
-  max_object_bytes_ = std::min(options_.max_object_bytes, extent_bytes);
+  max_object_bytes_ = std::min(max_object_bytes_, extent_bytes);
   return Ok();
 }
 
@@ -212,11 +212,12 @@ Status StoreImpl::StartBlocking(io::Disk& disk) {
   if (options_.engine == EngineKind::kFile) {
     return {Code::kUnsupported, "the file engine is not built in"};
   }
+  max_object_bytes_ = options_.max_object_bytes;
+  // The disks first: what an operator got wrong (a directory in use, a full filesystem) is said before the
+  // arena's pages are touched, which takes seconds.
+  if (options_.engine != EngineKind::kRam) DFKV_RETURN_IF_ERROR(OpenDisksBlocking(disk));
   DFKV_RETURN_IF_ERROR(OpenArena());
-  if (options_.engine != EngineKind::kRam) {
-    DFKV_RETURN_IF_ERROR(OpenDisksBlocking(disk));
-    RecoverBlocking();
-  }
+  if (options_.engine != EngineKind::kRam) RecoverBlocking();
   RegisterGauges();
   return Ok();
 }
