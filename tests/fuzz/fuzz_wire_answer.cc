@@ -1,0 +1,31 @@
+// Answers as a client receives them: refused with a text, or every item readable and its bytes within the
+// payload.
+#include "fuzz_wire.h"
+#include "wire/encode.h"
+#include "wire/options.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace dfkv::wire;
+  const auto frame = TakeFrame(data, size);
+  if (!frame) return 0;
+  const dfkv::Result<AnswerView> answer = DecodeAnswer(frame->header, frame->bytes);
+  if (!answer.ok()) {
+    DFKV_CHECK(!answer.status().message().empty());
+    return 0;
+  }
+  (void)PrintableText(dfkv::AsBytes(answer->message()));
+  if (answer->code != dfkv::Code::kOk) {
+    DFKV_CHECK(answer->items.empty() && frame->header.payload_bytes == 0);
+    return 0;
+  }
+  if (answer->items.empty()) return 0;
+  uint64_t left = frame->header.payload_bytes;
+  for (uint32_t i = 0; i < answer->item_count(); ++i) {
+    const AnswerItem item = answer->item(i);
+    DFKV_CHECK(dfkv::IsKnownCode(item.code));
+    DFKV_CHECK(item.payload_bytes <= left);
+    left -= item.payload_bytes;
+  }
+  DFKV_CHECK(left == 0);
+  return 0;
+}
