@@ -118,7 +118,7 @@ void Node::RegisterGauges() {
   const Nanos since = started_at_;
   metrics_.AddCallback("dfkv_uptime_seconds", "Since the node was started.", "gauge", {},
                        [since] { return static_cast<double>(SystemClock().Now() - since) * 1e-9; });
-  metrics_.AddCallback("dfkv_cpu_seconds_total", "CPU time of the process.", "counter", {},
+  metrics_.AddCallback("dfkv_process_cpu_seconds_total", "CPU time of the process.", "counter", {},
                        [] { return static_cast<double>(ProcessCpuNow()) * 1e-9; });
   metrics_.AddGauge("dfkv_tcp_max_connections", "Limit of open connections.")
       .Set(config_.tcp.connections_max);
