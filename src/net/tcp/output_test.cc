@@ -135,7 +135,8 @@ TEST_F(OutputTest, FramesStayWithinThePeersLimit) {
   EXPECT_LE(got.payload_max, 1000u);
   EXPECT_EQ(got.last_frames, 1);
 
-  Add({"ok", std::string(1001, 'w'), "also"}, {wire::Op::kGet, 10, 1000});
+  const std::vector<std::string> uneven = {"ok", std::string(1001, 'w'), "also"};
+  Add(uneven, {wire::Op::kGet, 10, 1000});
   got = Parse(Drain(queue_, 10000));
   EXPECT_EQ(got.codes.at(0), Code::kOk);
   EXPECT_EQ(got.codes.at(1), Code::kTooLarge);
@@ -145,7 +146,8 @@ TEST_F(OutputTest, FramesStayWithinThePeersLimit) {
 }
 
 TEST_F(OutputTest, PartialAnswersSayMore) {
-  Add({"a"}, {wire::Op::kGet, 1, 1000}, false);
+  const std::vector<std::string> values = {"a"};
+  Add(values, {wire::Op::kGet, 1, 1000}, false);
   EXPECT_EQ(Parse(Drain(queue_, 1000)).last_frames, 0);
   Add({}, {wire::Op::kGet, 1, 1000}, true);
   EXPECT_EQ(Parse(Drain(queue_, 1000)).last_frames, 1);
@@ -164,7 +166,8 @@ TEST_F(OutputTest, TextsErrorsAndHellosAreFrames) {
 }
 
 TEST_F(OutputTest, ClearLetsGo) {
-  Add(std::vector<std::string>(500, std::string(100, 'z')), {wire::Op::kGet, 9, 1 << 20});
+  const std::vector<std::string> values(500, std::string(100, 'z'));
+  Add(values, {wire::Op::kGet, 9, 1 << 20});
   EXPECT_EQ(held_, 500);
   queue_.Taken(150);
   queue_.Clear();
