@@ -175,11 +175,12 @@ Status PosixFile::SyncBlocking() {
 
 class PosixLock final : public DirectoryLock {
  public:
-  explicit PosixLock(UniqueFd fd) : fd_(std::move(fd)) {}
-  ~PosixLock() override { (void)!ftruncate(fd_.get(), 0); }
+  PosixLock(UniqueFd directory, UniqueFd file) : directory_(std::move(directory)), file_(std::move(file)) {}
+  ~PosixLock() override { (void)!ftruncate(file_.get(), 0); }
 
  private:
-  UniqueFd fd_;
+  UniqueFd directory_;
+  UniqueFd file_;
 };
 
 class PosixDiskImpl final : public Disk {
@@ -250,8 +251,17 @@ Result<DiskSpace> PosixDiskImpl::Space(const std::string& directory) {
   return DiskSpace{info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize};
 }
 
+Status LockedBy(const std::string& directory, const UniqueFd& file) {
+  char holder[32] = "";
+  const ssize_t size = pread(file.get(), holder, sizeof holder - 1, 0);
+  const std::string_view pid = TrimSpace({holder, static_cast<size_t>(std::max<ssize_t>(size, 0))});
+  return Status(Code::kLocked, Cat(directory, ": in use by process ", pid.empty() ? "(unknown)" : pid));
+}
+
 // flock, since it belongs to the open file: it also keeps two nodes of one process apart, and the kernel
-// releases it when the process dies. The file's text is for people only.
+// releases it when the process dies. Both the lock file and the directory itself are locked: the file is what
+// every filesystem can lock, the directory what nobody deletes by mistake. The file's text is for people
+// only.
 Result<std::unique_ptr<DirectoryLock>> PosixDiskImpl::Lock(const std::string& directory) {
   const std::string path = Cat(directory, "/", kLockName);
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
@@ -261,16 +271,17 @@ Result<std::unique_ptr<DirectoryLock>> PosixDiskImpl::Lock(const std::string& di
   }
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return Failure(path, "locking", errno);
-    char holder[32] = "";
-    const ssize_t size = pread(fd.get(), holder, sizeof holder - 1, 0);
-    const std::string_view pid = TrimSpace({holder, static_cast<size_t>(std::max<ssize_t>(size, 0))});
-    return Status(Code::kLocked, Cat(directory, ": in use by process ", pid.empty() ? "(unknown)" : pid));
+    return LockedBy(directory, fd);
+  }
+  UniqueFd whole(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (whole.valid() && flock(whole.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return LockedBy(directory, fd);
   }
   const std::string pid = Cat(getpid(), "\n");
   if (ftruncate(fd.get(), 0) != 0 || pwrite(fd.get(), pid.data(), pid.size(), 0) < 0) {
     return Failure(path, "writing the lock file", errno);
   }
-  return Result<std::unique_ptr<DirectoryLock>>(std::make_unique<PosixLock>(std::move(fd)));
+  return Result<std::unique_ptr<DirectoryLock>>(std::make_unique<PosixLock>(std::move(whole), std::move(fd)));
 }
 
 }  // namespace
