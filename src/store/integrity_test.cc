@@ -163,17 +163,30 @@ TEST_F(Damaged, AMissingOrShortFileCostsOnlyWhatItHeld) {
   }
 }
 
+TEST_F(Damaged, RecordsOfALostSlabDoNotComeBack) {
+  Fill();
+  std::filesystem::resize_file(Path("slab"), 0);
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = kObjects - 1; i >= kObjects / 2; --i) ASSERT_TRUE(user_->PutSeeded(i, kSize).ok());
+  Close();
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(Count(), std::pair(kObjects / 2, kObjects / 2));
+}
+
 TEST_F(Damaged, OnlyAForeignVersionIsRefused) {
   Fill();
   MetaBlock meta{};
   const std::string bytes = Copy("meta", 0, sizeof meta);
   std::memcpy(&meta, bytes.data(), sizeof meta);
   meta.version = 99;
-  Paste("meta", 0, {reinterpret_cast<const char*>(&meta), sizeof meta});
+  const std::string foreign(reinterpret_cast<const char*>(&meta), sizeof meta);
+  Paste("meta", 0, foreign);
+  Paste("table", 0, foreign);
   const Status status = Open();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find(dir_.path()), std::string::npos) << status.message();
-  Paste("meta", 0, bytes);
+  EXPECT_NE(status.message().find("version 99"), std::string::npos) << status.message();
+  Paste("table", 0, bytes);  // damage in one of the two
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(Count(), std::pair(kObjects, uint64_t{0}));
 }

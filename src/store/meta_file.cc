@@ -14,6 +14,7 @@ namespace {
 struct Found {
   MetaState state = MetaState::kDamaged;
   bool garbage = false;  // a whole block that is neither ours nor zeros
+  uint32_t version = 0;  // as it stands there
   MetaBlock meta{};
 };
 
@@ -30,6 +31,7 @@ Found ReadBlock(io::Disk& disk, const std::string& path) {
   const bool ours = LoadLe<uint64_t>(block.data()) == kMetaMagic;
   const bool zeros = std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; });
   found.garbage = !ours && !zeros;
+  found.version = LoadLe<uint32_t>(block.data() + offsetof(MetaBlock, version));
   return found;
 }
 
@@ -61,24 +63,36 @@ Status WriteMetaCopyBlocking(io::File& file, const MetaBlock& meta) {
   return file.WriteBlocking(0, {reinterpret_cast<const std::byte*>(&meta), sizeof meta});
 }
 
+namespace {
+
+// The block of directory/meta, or of its copy where the first cannot be read. A foreign version counts only
+// when the copy does not contradict it: a program that changes the format changes both, while damage hits
+// one.
+Found ReadEither(io::Disk& disk, const MetaRequest& request, const std::string& path, bool* from_copy) {
+  Found found = ReadBlock(disk, path);
+  *from_copy = false;
+  if (found.state == MetaState::kValid || request.copy.empty()) return found;
+  Found copy = ReadBlock(disk, Cat(request.directory, "/", request.copy));
+  if (copy.state == MetaState::kValid) {
+    DFKV_PROBE("meta: restored from its copy");
+    LogWarn(path, ": missing or damaged; restored from the copy in ", request.copy);
+    *from_copy = true;
+    return copy;
+  }
+  if (found.state == MetaState::kForeign || copy.state == MetaState::kDamaged) return found;
+  return copy;
+}
+
+}  // namespace
+
 Result<OpenedMeta> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) {
   const std::string path = request.directory + "/meta";
-  Found found = ReadBlock(disk, path);
-  const bool damaged = found.state == MetaState::kDamaged;
-  if (damaged && !request.copy.empty()) {
-    const bool garbage = found.garbage;
-    found = ReadBlock(disk, Cat(request.directory, "/", request.copy));
-    if (found.state == MetaState::kValid) {
-      DFKV_PROBE("meta: restored from its copy");
-      LogWarn(path, ": missing or damaged; restored from the copy in ", request.copy);
-    }
-    found.garbage = garbage;
-  }
+  bool from_copy = false;
+  Found found = ReadEither(disk, request, path, &from_copy);
   if (found.state == MetaState::kForeign) {
-    return Status(
-        Code::kUnsupported,
-        Cat(path, ": format version is not ", kFormatVersion,
-            ", the only one this program reads; use the program that wrote it, or another directory"));
+    return Status(Code::kUnsupported,
+                  Cat(path, ": format version ", found.version, "; this program reads version ",
+                      kFormatVersion, " alone: use the program that wrote it, or another directory"));
   }
   if (found.state == MetaState::kDamaged && found.garbage) {
     return Status(Code::kUnsupported, Cat(path,
@@ -90,11 +104,12 @@ Result<OpenedMeta> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) 
                   Cat(path, ": written by engine ", found.meta.engine == kEngineSlab ? "slab" : "file",
                       "; choose that engine or another directory"));
   }
-  if (found.state == MetaState::kDamaged) {
+  const bool made = found.state == MetaState::kDamaged;
+  if (made) {
     if (disk.List(request.directory).ok()) DFKV_PROBE("meta: a new one is made");
     found.meta = NewMeta(request);
   }
-  return OpenedMeta{found.meta, damaged};
+  return OpenedMeta{found.meta, made || from_copy};
 }
 
 }  // namespace dfkv::store

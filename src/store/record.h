@@ -61,7 +61,7 @@ RecordState DecodeRecord(const Salt& salt, ByteSpan bytes, Record* record);
 // The start of the file `meta`, and of `table`. FROZEN layout, little-endian.
 struct MetaBlock {
   uint64_t magic;         // kMetaMagic
-  uint32_t version;       // kFormatVersion; its place never moves
+  uint32_t version;       // kFormatVersion; its place never moves; a new one is written to the copy first
   uint32_t crc;           // CRC32C of all other bytes of the struct
   Salt salt;              // random, made once: the disk's identity
   uint64_t extent_bytes;  // a power of two; the geometry of slab and table

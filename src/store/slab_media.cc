@@ -121,18 +121,16 @@ bool SlabMedia::InPlace(const Record& record, uint64_t offset) const {
 }
 
 void SlabMedia::DecodeRange(uint64_t offset, ByteSpan bytes, const std::function<void(const Cell&)>& found,
-                            RecoveryCounts* counts) const {
+                            RecoveryCounts* counts) {
   for (uint64_t at = 0; at + kRecordBytes <= bytes.size(); at += kRecordBytes) {
     Record record;
     const RecordState state = DecodeRecord(meta_.salt, bytes.subspan(at, kRecordBytes), &record);
     if (state == RecordState::kEmpty) continue;
-    const bool lost = state == RecordState::kValid && record.slot_address + record.length > slab_bytes_kept_;
-    if (state == RecordState::kCorrupt || lost || !InPlace(record, offset + at)) {
+    if (state == RecordState::kCorrupt || !InPlace(record, offset + at)) {
       DFKV_PROBE("slab: a record is not valid in its place");
       ++counts->corrupt;
       continue;
     }
-    ++counts->records;
     Cell cell;
     cell.key = {TenantHash(record.tenant), {record.id_hi, record.id_lo}};
     cell.generation = record.generation;
@@ -141,6 +139,12 @@ void SlabMedia::DecodeRange(uint64_t offset, ByteSpan bytes, const std::function
     cell.length = record.length;
     cell.crc = record.payload_crc;
     cell.depth = record.depth;
+    if (record.slot_address + record.length > slab_bytes_kept_) {
+      ++counts->corrupt;
+      lost_.push_back(cell);
+      continue;
+    }
+    ++counts->records;
     found(cell);
   }
 }
@@ -176,6 +180,10 @@ RecoveryCounts SlabMedia::RecoverBlocking(const std::function<void(const Cell&)>
       }
     }
   }
+  // Lest they come back to outvote what is stored under their keys from now on.
+  const Status cleared = ClearBlocking(lost_);
+  if (!cleared.ok()) LogError(directory_, ": records of lost objects stay: ", cleared.ToString());
+  lost_ = std::vector<Cell>();
   return counts;
 }
 

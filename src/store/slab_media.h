@@ -42,7 +42,7 @@ class SlabMedia final : public Media {
   SlabMedia(const MetaBlock& meta, uint32_t extents);
   uint64_t RecordOffset(const Cell& cell) const;
   void DecodeRange(uint64_t offset, ByteSpan bytes, const std::function<void(const Cell&)>& found,
-                   RecoveryCounts* counts) const;
+                   RecoveryCounts* counts);
   bool InPlace(const Record& record, uint64_t offset) const;
 
   std::string directory_;
@@ -52,6 +52,7 @@ class SlabMedia final : public Media {
   uint32_t extents_;
   uint64_t region_bytes_;         // of the table, per extent
   uint64_t slab_bytes_kept_ = 0;  // of the slab as it was found: payloads beyond it are lost
+  std::vector<Cell> lost_;        // start: objects whose payload is lost
   std::unique_ptr<io::File> slab_;
   std::unique_ptr<io::File> table_;
 };
