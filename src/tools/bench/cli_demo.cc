@@ -66,6 +66,7 @@ Result<std::string> WarmStart(Bed& bed, const DemoFlags& flags, bool* good) {
   options.seconds_max = 5;
   options.threads = 1;
   options.store = false;
+  options.label = "warm start";
   const std::vector<store::evict::TraceRequest> trace = MakeChatTrace(before);
   const Result<ReplayReport> report = Replay(bed.client(), trace, options);
   if (!report.ok()) return report.status();
@@ -87,6 +88,7 @@ int DemoCommand(int argc, const char* const* argv, const ClientFactory& factory)
   if (const std::optional<int> status = LoadProgramOptions(text, &set, argc, argv)) return *status;
   if (const Status status = CheckCommon(flags.common); !status.ok()) return Refuse(name, status);
   flags.replay.progress = flags.common.progress;
+  flags.replay.label = "demo";
   Result<std::unique_ptr<Bed>> bed = Bed::Open(flags.common.bed, factory);
   if (!bed.ok()) return Refuse(name, bed.status());
 

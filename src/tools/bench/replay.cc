@@ -165,7 +165,7 @@ std::string ProgressLine(const Shared& shared) {
       seconds_max > 0 ? Cat(Fixed(seconds, 0), "/", Fixed(seconds_max, 0), " s, ", done, " requests")
                       : Cat(done, "/", shared.trace.size(), " requests (",
                             Fixed(Percent(done, shared.trace.size()), 0), " %)");
-  return Cat("replay: ", so_far, "  token hits ",
+  return Cat(shared.options.label, ": ", so_far, "  token hits ",
              Fixed(Percent(get(shared.hit_tokens), get(shared.input_tokens)), 1), " %  ",
              Fixed(static_cast<double>(done) / std::max(seconds, 1e-9), 0), " req/s  ",
              Fixed(GigabytesPerSecond(get(shared.live.bytes), seconds), 2), " GB/s  not ok ",

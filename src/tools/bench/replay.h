@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <unordered_set>
+#include <string>
 #include <vector>
 
 #include "client/client.h"
@@ -41,6 +41,7 @@ struct ReplayOptions {
   // The node is killed in the first PUT of several blocks after so many requests; 0: never.
   uint64_t kill_at = 0;
   ProgressMode progress = ProgressMode::kAuto;
+  std::string label = "replay";  // begins the progress line
 };
 
 // What the kill did, and what the restarted node still had.
