@@ -248,7 +248,8 @@ TEST(Cpu, AsksTheNodesFirst) {
   FakeClient client;
   const auto members = cluster::ParseMembers("a=127.0.0.1:1,b=127.0.0.1:2").value();
   EXPECT_EQ(NodeCpuProbe(members)(client), std::nullopt) << "no metric, no process";
-  client.metrics().AddCallback("dfkv_cpu_seconds_total", "CPU time.", "counter", {}, [] { return 1.5; });
+  client.metrics().AddCallback("dfkv_process_cpu_seconds_total", "CPU time.", "counter", {},
+                               [] { return 1.5; });
   EXPECT_EQ(NodeCpuProbe(members)(client), 3.0);
 }
 

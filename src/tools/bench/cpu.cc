@@ -102,7 +102,7 @@ CpuProbe NodeCpuProbe(std::vector<cluster::Member> members) {
     for (const cluster::Member& member : members) {
       std::optional<double> seconds;
       const Result<std::string> stats = client.Stats(member.name, {});
-      if (stats.ok()) seconds = MetricSum(*stats, "dfkv_cpu_seconds_total");
+      if (stats.ok()) seconds = MetricSum(*stats, "dfkv_process_cpu_seconds_total");
       if (!seconds && member.socket.IsLoopback()) {
         if (const std::optional<int> pid = PidListeningOn(member.socket.port()))
           seconds = ProcessCpuSeconds(*pid);

@@ -23,7 +23,7 @@ std::optional<double> ProcessCpuSeconds(int pid);
 
 // Seconds of CPU that all members have used so far; nothing when one of them cannot be asked.
 using CpuProbe = std::function<std::optional<double>(client::Client&)>;
-// Asks each member's STATS for dfkv_cpu_seconds_total; without it, and with a loopback address,
+// Asks each member's STATS for dfkv_process_cpu_seconds_total; without it, and with a loopback address,
 // /proc.
 CpuProbe NodeCpuProbe(std::vector<cluster::Member> members);
 
