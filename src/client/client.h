@@ -75,6 +75,7 @@ class Client {
                      std::span<ItemResult> results) = 0;
   virtual Status Exist(std::span<const ByteSpan> keys, const CallOptions& call,
                        std::span<ItemResult> results) = 0;
+  // NotFound: it was absent already.
   virtual Status Remove(std::span<const ByteSpan> keys, const CallOptions& call,
                         std::span<ItemResult> results) = 0;
   virtual Status Lookup(std::span<const ByteSpan> keys, const CallOptions& call,

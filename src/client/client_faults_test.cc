@@ -12,7 +12,7 @@
 #include "base/identity.h"
 #include "base/log.h"
 #include "client/client.h"
-#include "client/client_contract.h"
+#include "client/contract_suite.h"
 #include "client/fake_node.h"
 
 namespace dfkv::client {

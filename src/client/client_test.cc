@@ -1,7 +1,7 @@
 // The contract against the fake node, whole and with answers in awkward order; what Open refuses; metrics.
 #include "client/client.h"
 
-#include "client/client_contract.h"
+#include "client/contract_suite.h"
 #include "client/fake_node.h"
 
 namespace dfkv::client {

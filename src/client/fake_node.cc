@@ -284,6 +284,7 @@ wire::AnswerItem FakeNode::OnKey(wire::Op op, const ObjectKey& key) {
   MutexLock lock(mutex_);
   const auto found = objects_.find(key);
   if (op == wire::Op::kRemove) {
+    if (found == objects_.end()) answer.code = static_cast<uint8_t>(Code::kNotFound);
     if (found != objects_.end()) objects_.erase(found);
     return answer;
   }
