@@ -99,18 +99,25 @@ ByteSpan KeyOf(const void* key, uint64_t key_len) {
 // An item without a key is Invalid to the client: that is how a bad item of a batch is passed on.
 constexpr ByteSpan kBadKey;
 
-// Runs a single-item call: 1 when it ended Ok.
-int OnKey(dfkv_client_t handle, const void* key, uint64_t key_len,
+// What a call on keys makes 1: with Remove, an object that was absent already is removed, too.
+enum class Good : uint8_t { kPresent, kGone };
+
+int FlagOf(Good good, Code code) {
+  return code == Code::kOk || (good == Good::kGone && code == Code::kNotFound) ? 1 : 0;
+}
+
+int OnKey(Good good, dfkv_client_t handle, const void* key, uint64_t key_len,
           Status (Client::*function)(std::span<const ByteSpan>, const client::CallOptions&,
                                      std::span<ItemResult>)) {
   const ClientRef client = FindHandle(handle);
   if (!client) return 0;
   const ByteSpan name = KeyOf(key, key_len);
   ItemResult result;
-  return ((*client).*function)({&name, 1}, {}, {&result, 1}).ok() && result.code == Code::kOk ? 1 : 0;
+  return ((*client).*function)({&name, 1}, {}, {&result, 1}).ok() ? FlagOf(good, result.code) : 0;
 }
 
-int BatchOnKeys(dfkv_client_t handle, const void* const* keys, const uint64_t* key_lens, int n, int* out,
+int BatchOnKeys(Good good, dfkv_client_t handle, const void* const* keys, const uint64_t* key_lens, int n,
+                int* out,
                 Status (Client::*function)(std::span<const ByteSpan>, const client::CallOptions&,
                                            std::span<ItemResult>)) {
   if (n < 0) return -1;
@@ -124,7 +131,7 @@ int BatchOnKeys(dfkv_client_t handle, const void* const* keys, const uint64_t* k
   for (size_t i = 0; i < count; ++i) names[i] = KeyOf(keys[i], key_lens[i]);
   std::vector<ItemResult> results(count);
   if (!((*client).*function)(names, {}, results).ok()) return -1;
-  for (size_t i = 0; i < count; ++i) out[i] = results[i].code == Code::kOk ? 1 : 0;
+  for (size_t i = 0; i < count; ++i) out[i] = FlagOf(good, results[i].code);
   return 0;
 }
 
@@ -234,11 +241,9 @@ void Zero(int n, int* flags, uint64_t* lengths) {
 }
 
 }  // namespace
-}  // namespace dfkv::capi
 
-using namespace dfkv;        // NOLINT(google-build-using-namespace): C functions have no namespace
-using namespace dfkv::capi;  // NOLINT(google-build-using-namespace)
-
+// C functions: a namespace does not change their names, but hides the visibility that the header gave them.
+#pragma GCC visibility push(default)
 extern "C" {
 
 dfkv_client_t dfkv_open_v2(const dfkv_client_options_v2* options) {
@@ -271,11 +276,11 @@ int dfkv_get_auto(dfkv_client_t client, const void* key, uint64_t key_len, void*
 }
 
 int dfkv_exist(dfkv_client_t client, const void* key, uint64_t key_len) {
-  return NoThrow(0, [&] { return OnKey(client, key, key_len, &Client::Exist); });
+  return NoThrow(0, [&] { return OnKey(Good::kPresent, client, key, key_len, &Client::Exist); });
 }
 
 int dfkv_remove(dfkv_client_t client, const void* key, uint64_t key_len) {
-  return NoThrow(0, [&] { return OnKey(client, key, key_len, &Client::Remove); });
+  return NoThrow(0, [&] { return OnKey(Good::kGone, client, key, key_len, &Client::Remove); });
 }
 
 int dfkv_register_memory(dfkv_client_t client, const void*, uint64_t) {
@@ -334,12 +339,14 @@ int dfkv_batch_get_auto(dfkv_client_t client, const void* const* keys, const uin
 
 int dfkv_batch_exist(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, int n,
                      int* out_exist) {
-  return NoThrow(-1, [&] { return BatchOnKeys(client, keys, key_lens, n, out_exist, &Client::Exist); });
+  return NoThrow(
+      -1, [&] { return BatchOnKeys(Good::kPresent, client, keys, key_lens, n, out_exist, &Client::Exist); });
 }
 
 int dfkv_batch_remove(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, int n,
                       int* out_ok) {
-  return NoThrow(-1, [&] { return BatchOnKeys(client, keys, key_lens, n, out_ok, &Client::Remove); });
+  return NoThrow(
+      -1, [&] { return BatchOnKeys(Good::kGone, client, keys, key_lens, n, out_ok, &Client::Remove); });
 }
 
 int dfkv_batch_put_sg(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens,
@@ -398,3 +405,6 @@ void dfkv_close(dfkv_client_t client) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
+
+}  // namespace dfkv::capi

@@ -295,11 +295,9 @@ int RunBatch(const char* function, const void* items, uint64_t count, dfkv_resul
 }
 
 }  // namespace
-}  // namespace dfkv::capi
 
-using namespace dfkv;        // NOLINT(google-build-using-namespace): C functions have no namespace
-using namespace dfkv::capi;  // NOLINT(google-build-using-namespace)
-
+// C functions: a namespace does not change their names, but hides the visibility that the header gave them.
+#pragma GCC visibility push(default)
 extern "C" {
 
 int dfkv_open3(const dfkv_open_options3* options, dfkv_client_t* out_client) {
@@ -416,3 +414,6 @@ const char* dfkv_code_name3(int code) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
+
+}  // namespace dfkv::capi

@@ -194,6 +194,7 @@ int dfkv_get3(dfkv_client_t client, const void* key, uint64_t key_len, void* buf
 int dfkv_get_range3(dfkv_client_t client, const void* key, uint64_t key_len, uint64_t offset, void* buf,
                     uint64_t len, uint64_t* out_len, const dfkv_call_options3* options);
 int dfkv_exist3(dfkv_client_t client, const void* key, uint64_t key_len, const dfkv_call_options3* options);
+/* DFKV_NOT_FOUND: it was absent already. */
 int dfkv_remove3(dfkv_client_t client, const void* key, uint64_t key_len, const dfkv_call_options3* options);
 int dfkv_lookup3(dfkv_client_t client, const void* key, uint64_t key_len, uint64_t* out_len,
                  const dfkv_call_options3* options);
