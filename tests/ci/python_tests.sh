@@ -10,5 +10,6 @@ fi
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
 [ -x build/venv/bin/python ] || "$python" -m venv --system-site-packages build/venv
+export DFKV_BUILD="$PWD/build/release"
 build/venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall ./python
-DFKV_BUILD="$PWD/build/release" exec build/venv/bin/python -m pytest -q -p no:cacheprovider python/tests "$@"
+exec build/venv/bin/python -m pytest -q -p no:cacheprovider python/tests "$@"
