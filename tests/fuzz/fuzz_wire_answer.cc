@@ -1,6 +1,6 @@
 // Answers as a client receives them: refused with a text, or every item readable and its bytes within the
 // payload.
-#include "fuzz_wire.h"
+#include "tests/fuzz/fuzz_wire.h"
 #include "wire/encode.h"
 #include "wire/options.h"
 

@@ -1,6 +1,6 @@
 // Requests and hellos as a node receives them: refused with a text, or every item readable, the lengths of a
 // PUT adding up to its payload, and the same frame when encoded again.
-#include "fuzz_wire.h"
+#include "tests/fuzz/fuzz_wire.h"
 #include "wire/encode.h"
 #include "wire/ops.h"
 #include "wire/options.h"

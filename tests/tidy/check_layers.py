@@ -49,7 +49,7 @@ def package_of(name):
 
 def is_test(path):
     """Tests and what only tests include: x_test.cc, typed suites, fakes for tests, and all of tests/ and bench/."""
-    return path.startswith(("tests/", "bench/")) or re.search(r"_(test|suite|testing|bench)\.(h|cc|c)$", path)
+    return path.startswith(("tests/", "bench/")) or re.search(r"_(test|suite|contract|testing|bench)\.(h|cc|c)$", path)
 
 
 def check_quoted(tree, path, name, uses):
