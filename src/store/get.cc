@@ -8,10 +8,12 @@ namespace dfkv::store {
 
 using State = Descriptor::State;
 
-// False for an object of a failed disk without a RAM copy: a miss until the disk works again.
+// False for an object that cannot be brought into RAM: a miss, until its disk works again or a restart with a
+// larger arena.
 bool StoreImpl::Reachable(const Descriptor& descriptor) const {
   if (!descriptor.served()) return false;
-  return descriptor.in_ram() || !disks_[descriptor.disk]->failed();
+  if (descriptor.in_ram()) return true;
+  return !disks_[descriptor.disk]->failed() && descriptor.length <= ram_->classes().extent_bytes();
 }
 
 // The caller holds the shard's mutex and found a RAM copy.

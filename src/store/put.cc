@@ -20,7 +20,7 @@ bool StoreImpl::TakeInflight(uint64_t bytes) {
 }
 
 // A descriptor and an op for a key that has neither; null: *start says what is there already. *unreachable:
-// an object of a failed disk, superseded; its record is to be cleared.
+// an object out of reach, superseded; its record is to be cleared.
 PutOp* StoreImpl::AddPut(const PutRequest& request, PutStart* start, Doomed* unreachable) {
   IndexShard& shard = index_.ShardOf(request.key);
   MutexLock lock(shard.mutex);
@@ -31,7 +31,7 @@ PutOp* StoreImpl::AddPut(const PutRequest& request, PutStart* start, Doomed* unr
       start->outcome = present.served() ? PutStart::Outcome::kPresent : PutStart::Outcome::kInFlight;
       return nullptr;
     }
-    DFKV_PROBE("put: supersedes an object of a failed disk");
+    DFKV_PROBE("put: supersedes an object out of reach");
     present.state = State::kGhost;
     *unreachable = DoomedOf(present, found);
   }

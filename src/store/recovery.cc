@@ -19,8 +19,10 @@ uint64_t DefaultExtentBytes(uint64_t capacity_bytes) {
   return std::clamp<uint64_t>(std::bit_floor(capacity_bytes / 32), 1 << 20, kExtentBytesMax);
 }
 
+constexpr uint64_t kArenaExtents = 16;  // at least
+
 uint64_t ArenaExtentBytes(uint64_t ram_bytes) {
-  return std::clamp<uint64_t>(std::bit_floor(ram_bytes / 16), kExtentBytesMin, kExtentBytesMax);
+  return std::clamp<uint64_t>(std::bit_floor(ram_bytes / kArenaExtents), kExtentBytesMin, kExtentBytesMax);
 }
 
 Status CheckOptions(const StoreOptions& options) {
@@ -136,6 +138,8 @@ namespace {
 struct Summary {
   uint64_t objects = 0;
   uint64_t superseded = 0;
+  uint64_t too_large = 0;  // for the arena
+  uint64_t largest = 0;    // of these
   RecoveryCounts counts;
 };
 
@@ -170,8 +174,7 @@ void StoreImpl::RecoverBlocking() {
     const Cell& cell = found[i].cell;
     IndexShard& shard = index_.ShardOf(cell.key);
     MutexLock lock(shard.mutex);
-    const bool fits = cell.length <= max_object_bytes_ && shard.Find(cell.key) == kNoRef &&
-                      disks_[found[i].disk]->Adopt(cell);
+    const bool fits = shard.Find(cell.key) == kNoRef && disks_[found[i].disk]->Adopt(cell);
     if (!fits) {
       stale[found[i].disk].push_back(cell);
       continue;
@@ -187,6 +190,10 @@ void StoreImpl::RecoverBlocking() {
     descriptor.disk = static_cast<uint8_t>(found[i].disk);
     descriptor.Set(Descriptor::kRecorded);
     kept.push_back({ref, i});
+    if (cell.length > ram_->classes().extent_bytes()) {
+      ++summary.too_large;
+      summary.largest = std::max<uint64_t>(summary.largest, cell.length);
+    }
   }
   for (size_t d = 0; d < disks_.size(); ++d) {
     summary.superseded += stale[d].size();
@@ -205,6 +212,12 @@ void StoreImpl::RecoverBlocking() {
   metrics_.rebuild_rejected.Set(static_cast<int64_t>(summary.superseded));
   metrics_.rebuild_scanned_bytes.Set(static_cast<int64_t>(summary.counts.scanned_bytes));
   LogInfo("store: ", kept.size(), " objects found, ", summary.superseded, " superseded records cleared");
+  if (summary.too_large > 0) {
+    LogWarn("store: ", summary.too_large, " objects of up to ", FormatBytes(summary.largest),
+            " are kept but not served: a RAM tier of this size takes objects of up to ",
+            FormatBytes(ram_->classes().extent_bytes()), "; it would take ",
+            FormatBytes(kArenaExtents * std::bit_ceil(summary.largest)));
+  }
 }
 
 Status StoreImpl::StartBlocking(io::Disk& disk) {
@@ -217,6 +230,10 @@ Status StoreImpl::StartBlocking(io::Disk& disk) {
   // arena's pages are touched, which takes seconds.
   if (options_.engine != EngineKind::kRam) DFKV_RETURN_IF_ERROR(OpenDisksBlocking(disk));
   DFKV_RETURN_IF_ERROR(OpenArena());
+  if (max_object_bytes_ < options_.max_object_bytes) {
+    LogInfo("store: the largest object is ", FormatBytes(max_object_bytes_), " rather than ",
+            FormatBytes(options_.max_object_bytes), ": it has to fit an extent of disk and RAM tier");
+  }
   if (options_.engine != EngineKind::kRam) RecoverBlocking();
   RegisterGauges();
   return Ok();

@@ -29,6 +29,10 @@ Status ReserveSlab(io::Disk& disk, io::File& slab, const SlabOptions& options, u
   auto size = slab.SizeBlocking();
   if (!size.ok()) return size.status();
   *kept = *size;
+  if (*size > wanted) {
+    LogWarn(options.directory, ": the slab shrinks from ", FormatBytes(*size), " to ", FormatBytes(wanted),
+            "; the objects beyond are dropped");
+  }
   auto space = disk.Space(options.directory);
   if (!space.ok()) return space.status();
   const uint64_t missing = wanted > *size ? wanted - *size : 0;

@@ -77,7 +77,7 @@ void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys) {
     IndexShard& shard = index_.ShardOf(key);
     MutexLock lock(shard.mutex);
     const Ref ref = shard.Find(key);
-    if (ref != kNoRef) {
+    if (ref != kNoRef && shard.At(ref).length <= ram_->classes().extent_bytes()) {
       const Descriptor& descriptor = shard.At(ref);
       entry.ref = ref;
       entry.length = descriptor.length;
