@@ -1,6 +1,7 @@
 #include "node/program.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -25,14 +26,30 @@ sigset_t BlockStopSignals() {
   return set;
 }
 
+// As many open files as the system allows: many shells and service managers give 1024.
+void RaiseFileLimit(uint32_t connections_max) {
+  constexpr rlim_t kOwnFiles = 256;  // beside client connections
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  }
+  if (limit.rlim_cur < connections_max + kOwnFiles) {
+    LogWarn("the limit of ", limit.rlim_cur, " open files is too low for --tcp-max-conns ", connections_max,
+            "; idle connections are closed earlier");
+  }
+}
+
 void PrintReady(const Node& node) {
   const NodeConfig& config = node.config();
   std::printf("PORT %u\n", node.port());
   std::printf(
-      "READY address=%s%s io=%s threads=%u objects=%llu ram=%s\n", node.address().c_str(),
+      "READY address=%s%s io=%s threads=%u objects=%llu ram=%llu\n", node.address().c_str(),
       node.metrics_port() == 0 ? "" : Cat(" metrics=", config.metrics_bind, ":", node.metrics_port()).c_str(),
       node.io_kind().c_str(), config.threads, static_cast<unsigned long long>(node.object_count()),
-      FormatBytes(config.store.ram_bytes).c_str());
+      static_cast<unsigned long long>(config.store.ram_bytes));
   std::fflush(stdout);
 }
 
@@ -55,6 +72,7 @@ int RunServer(int argc, const char* const* argv) {
     std::fprintf(stderr, "dfkv_server: %s\n", config.status().message().c_str());
     return 2;
   }
+  RaiseFileLimit(config->tcp.connections_max);
   const sigset_t stop_signals = BlockStopSignals();
   Result<std::unique_ptr<Node>> started = Node::StartBlocking(*config);
   if (!started.ok()) return Fail("cannot start", started.status());

@@ -57,6 +57,7 @@ class TcpTransport final : public Transport {
   io::Task<void> Accept();
   void Deal(int fd);
   bool MakeRoom();
+  bool EvictIdlest(size_t count);
   // Runs `work` on every shard's thread and waits until all have.
   template <typename Work>
   void OnEveryShardBlocking(Work work);
@@ -120,6 +121,7 @@ io::Task<void> TcpTransport::Accept() {
       if (shared_.log.Allow(reactor.Now(), &suppressed)) {
         LogWarn("tcp: accept failed: ", ErrnoText(static_cast<int>(-result)));
       }
+      if (result == -EMFILE || result == -ENFILE) (void)EvictIdlest(kEvictionsPerAccept);
       co_await reactor.Until(reactor.Now() + kAcceptPause);
     }
   }
@@ -127,20 +129,25 @@ io::Task<void> TcpTransport::Accept() {
   accept_ended_.Down();
 }
 
-// Lets idle connections go while there are too many. False: none is free.
-bool TcpTransport::MakeRoom() {
-  const size_t limit = shared_.options.connections_max;
-  const ConnectionTable::Counts counts = shared_.table.counts();
-  if (counts.serving < limit) return true;
-  size_t wanted = std::min(counts.serving - limit + 1, kEvictionsPerAccept);
+// False: no connection is idle.
+bool TcpTransport::EvictIdlest(size_t count) {
   bool found = false;
-  while (wanted-- > 0) {
+  while (count-- > 0) {
     const auto idlest = shared_.table.TakeIdlest();
     if (!idlest.has_value()) break;
     found = true;
     TcpShard* shard = shards_[idlest->shard].get();
     reactors_[idlest->shard]->Post([shard, id = idlest->id] { shard->Evict(id); });
   }
+  return found;
+}
+
+// Lets idle connections go while there are too many. False: none is free.
+bool TcpTransport::MakeRoom() {
+  const size_t limit = shared_.options.connections_max;
+  const ConnectionTable::Counts counts = shared_.table.counts();
+  if (counts.serving < limit) return true;
+  const bool found = EvictIdlest(std::min(counts.serving - limit + 1, kEvictionsPerAccept));
   // Those on their way to their reactor will be evictable: a burst may exceed the limit a little.
   return found || (counts.pending > 0 && counts.serving < limit + kSpareConnections);
 }
