@@ -26,6 +26,9 @@ class Arc {
   // `dropped`.
   void Insert(KnownTable& table, Index i, size_t capacity, std::vector<Index>& dropped);
 
+  // The table has moved a node that is in one of the lists.
+  void Follow(KnownTable& table, Index from, Index to) { lists_[table[to].arc_list].Follow(table, from, to); }
+
   // One step towards a smaller capacity; requires size() > 0.
   void Replace(KnownTable& table, bool hit_in_b2, size_t capacity, std::vector<Index>& dropped);
   // Forgets one remembered id; requires ghosts() > 0.

@@ -36,6 +36,7 @@ class Lru final : public Policy {
         TouchPlace(access.id, request.kind);
       }
     }
+    Compact(2 * request.chain.size() + 8);
   }
 
   void Insert(const Access& object) override {
@@ -59,6 +60,7 @@ class Lru final : public Policy {
     recency_.Remove(table_, node);
     table_.Free(node);
     --live_;
+    Compact(4);
   }
 
   Handle Victim(const MayEvict& may_evict) override {
@@ -116,6 +118,14 @@ class Lru final : public Policy {
     table_[node].stamp = now_;
     recency_.PushHot(table_, node);
     places_.PushHot(table_, node);
+  }
+
+  void Compact(size_t steps) {
+    if (!table_.Sparse(false)) return;
+    table_.Compact(steps, [this](Index from, Index to) {
+      recency_.Follow(table_, from, to);
+      if (!IsLive(to)) places_.Follow(table_, from, to);
+    });
   }
 
   void DropPlace(Index node) {

@@ -22,6 +22,22 @@ void Lru2::Touch(KnownTable& table, Index i) {
   PushHeap({KeyOf(node), i});
 }
 
+void Lru2::Follow(KnownTable& table, Index to) {
+  if (table[to].in_heap) {
+    PushHeap({KeyOf(table[to]), to});
+  } else {
+    queue_.push_back(to);
+  }
+}
+
+bool Lru2::Queued(const KnownTable& table, Index i) {
+  return table.InPool(i) && table[i].in_lru2 && !table[i].in_heap;
+}
+
+bool Lru2::Heaped(const KnownTable& table, Index i) {
+  return table.InPool(i) && table[i].in_lru2 && table[i].in_heap;
+}
+
 Index Lru2::Evict(KnownTable& table) {
   const Index i = First(table);
   if (i == kNil) return kNil;
@@ -36,9 +52,13 @@ Index Lru2::First(KnownTable& table) {
     if (!queue_.empty()) {
       const Index i = queue_.front();
       queue_.pop_front();
-      if (table[i].in_lru2 && !table[i].in_heap) return i;
+      if (Queued(table, i)) return i;
     } else if (heap_size_ > 0) {
       const Entry top = heap_[0];
+      if (!Heaped(table, top.index)) {
+        PopHeap();
+        continue;
+      }
       const uint64_t key = KeyOf(table[top.index]);
       if (top.key == key) {
         PopHeap();
@@ -83,6 +103,7 @@ void Lru2::SiftDown(Entry entry) {
 void Lru2::PopHeap() {
   const Entry last = heap_[--heap_size_];
   if (heap_size_ > 0) SiftDown(last);
+  if (heap_.capacity() >= heap_size_ + 3 * heap_.kChunk) heap_.RemoveChunk();
 }
 
 size_t Lru2::MemoryBytes() const {

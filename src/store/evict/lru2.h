@@ -23,6 +23,8 @@ class Lru2 {
   void Insert(KnownTable& table, Index i);
   // The id's times have changed.
   void Touch(KnownTable& table, Index i);
+  // The table has moved a member. One that was accessed once goes to the end of its queue.
+  void Follow(KnownTable& table, Index to);
   // Drops the member that goes first. kNil when there is none, or when it lies behind more outdated entries
   // than one call passes; a later call gets there. Every touch outdates one entry at most, so a caller that
   // tries again now and then exceeds its capacity by little.
@@ -41,6 +43,8 @@ class Lru2 {
   void PushHeap(Entry entry);
   void SiftDown(Entry entry);  // places `entry` from the top down
   void PopHeap();
+  static bool Queued(const KnownTable& table, Index i);
+  static bool Heaped(const KnownTable& table, Index i);
   Index First(KnownTable& table);
 
   std::deque<Index> queue_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "base/fault.h"
 #include "base/random.h"
 
 namespace dfkv::store::evict {
@@ -13,8 +14,9 @@ namespace {
 
 constexpr auto kAny = [](Handle) { return true; };
 
-std::unique_ptr<Policy> Make(std::string_view name, uint64_t capacity) {
-  auto policy = MakePolicy(name, Config{.capacity_objects = capacity});
+std::unique_ptr<Policy> Make(std::string_view name, uint64_t capacity, uint32_t bytes_per_object_max) {
+  auto policy =
+      MakePolicy(name, Config{.capacity_objects = capacity, .bytes_per_object_max = bytes_per_object_max});
   EXPECT_TRUE(policy.ok()) << policy.status().ToString();
   return std::move(policy.value());
 }
@@ -22,7 +24,9 @@ std::unique_ptr<Policy> Make(std::string_view name, uint64_t capacity) {
 // A store in miniature: objects of one size, ids that are their own handles where not said otherwise.
 class Space {
  public:
-  Space(std::string_view name, uint64_t capacity) : policy_(Make(name, capacity)), capacity_(capacity) {}
+  Space(std::string_view name, uint64_t capacity,
+        uint32_t bytes_per_object_max = Config().bytes_per_object_max)
+      : policy_(Make(name, capacity, bytes_per_object_max)), capacity_(capacity) {}
 
   Policy& policy() { return *policy_; }
   bool Has(uint64_t id) const { return live_.count(id) > 0; }
@@ -245,6 +249,102 @@ TEST_P(EveryPolicy, MemoryStaysWithinItsBudget) {
   const double per_object = static_cast<double>(space.policy().MemoryBytes()) / kCapacity;
   RecordProperty("bytes_per_object", std::to_string(per_object));
   EXPECT_LE(space.policy().MemoryBytes(), kCapacity * 160 + 65536) << per_object << " bytes per object";
+}
+
+// Space moves to another class: its memory goes with it, while requests go on.
+TEST_P(EveryPolicy, MemoryFollowsACapacityThatShrinks) {
+  constexpr uint64_t kLarge = 30000;
+  constexpr uint64_t kSmall = 2000;
+  Space space(GetParam(), kLarge);
+  uint64_t next = 0;
+  const auto put_chain = [&] {
+    Ids ids;
+    for (int i = 0; i < 10; ++i) ids.push_back(next++);
+    space.Put(ids);
+  };
+  while (next < 2 * kLarge) put_chain();
+  const size_t large = space.policy().MemoryBytes();
+  for (uint64_t capacity = kLarge; capacity > kSmall; capacity -= 100) {
+    space.SetCapacity(capacity - 100);
+    while (space.size() > capacity - 100) ASSERT_NE(space.EvictOne(), kNoHandle);
+    put_chain();
+  }
+  for (uint64_t n = 0; n < 10 * kSmall; n += 10) put_chain();
+  EXPECT_LE(space.policy().MemoryBytes(), kSmall * 160 + 65536) << "was " << large;
+  EXPECT_EQ(space.Drain().size(), kSmall);
+}
+
+// A budget too small for shadows and history still serves the live objects.
+TEST_P(EveryPolicy, WorksWithATinyBudget) {
+  constexpr uint64_t kCapacity = 5000;
+  Space space(GetParam(), kCapacity, 64);
+  for (uint64_t id = 0; id < 10 * kCapacity; id += 10) {
+    Ids ids;
+    for (uint64_t i = 0; i < 10; ++i) ids.push_back((id + i) % (3 * kCapacity));
+    space.Put(ids);
+  }
+  EXPECT_EQ(space.size(), kCapacity);
+  EXPECT_LE(space.policy().MemoryBytes(), kCapacity * 80 + 65536);
+  EXPECT_EQ(space.Drain().size(), kCapacity);
+}
+
+// Small caches want scan resistance: a set that is used again and again outlives chains used once.
+TEST(Tournament, KeepsWhatIsUsedAgainFromAScan) {
+  uint64_t hits[2] = {};
+  for (const bool tournament : {false, true}) {
+    Space space(tournament ? "tournament" : "lru", 100);
+    uint64_t next = 1000;
+    for (int round = 0; round < 300; ++round) {
+      for (uint64_t hot = 0; hot < 40; hot += 10) {
+        Ids ids;
+        for (uint64_t i = 0; i < 10; ++i) {
+          ids.push_back(hot + i);
+          hits[tournament] += space.Has(hot + i);
+        }
+        space.Put(ids);
+      }
+      for (int scan = 0; scan < 12; ++scan) {
+        Ids ids;
+        for (int i = 0; i < 10; ++i) ids.push_back(next++);
+        space.Put(ids);
+      }
+    }
+  }
+  EXPECT_EQ(hits[false], 0u);
+  EXPECT_GT(hits[true], 300u * 40 * 3 / 4);
+  EXPECT_GT(ProbeHits("evict.new_winner"), 0u);
+}
+
+// And large ones want recency: what was used often long ago gives way.
+TEST(Tournament, FollowsAChangeOfTheWorkingSet) {
+  Space space("tournament", 200);
+  uint64_t hits = 0;
+  for (uint64_t era = 0; era < 20; ++era) {
+    for (int round = 0; round < 100; ++round) {
+      for (uint64_t chain = 0; chain < 15; ++chain) {
+        Ids ids;
+        for (uint64_t i = 0; i < 10; ++i) {
+          ids.push_back(era * 1000 + chain * 10 + i);
+          hits += space.Has(ids.back());
+        }
+        space.Put(ids);
+      }
+    }
+  }
+  EXPECT_GT(hits, 20u * 100 * 150 * 9 / 10);
+}
+
+TEST(Tournament, RarePathsWereReached) {
+  // By the tests above of this binary when it runs whole; alone this test reaches them itself.
+  Space space("tournament", 3000, 64);
+  for (uint64_t id = 0; id < 30000; id += 10) space.Put({id, id + 1, id + 2, id + 3, id + 4});
+  space.SetCapacity(100);
+  while (space.size() > 100) ASSERT_NE(space.EvictOne(), kNoHandle);
+  for (uint64_t id = 0; id < 3000; ++id) space.Put({id});
+  for (int call = 0; call < 3; ++call) space.policy().Victim([](Handle) { return false; });
+  EXPECT_GT(ProbeHits("evict.squeeze"), 0u);
+  EXPECT_GT(ProbeHits("evict.compact"), 0u);
+  EXPECT_GT(ProbeHits("evict.coldest_pinned"), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryPolicy, testing::ValuesIn(PolicyNames()), [](const auto& param) {

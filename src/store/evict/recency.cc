@@ -59,6 +59,13 @@ void Recency::RemoveLive(KnownTable& table, Index i) {
   if (!table[i].in_lru) Unlink(table, i);
 }
 
+void Recency::Follow(KnownTable& table, Index from, Index to) {
+  list_.Follow(table, from, to);
+  for (Index& cursor : cursors_) {
+    if (cursor == from) cursor = to;
+  }
+}
+
 Index Recency::ColdestLive(const KnownTable& table, size_t steps) {
   if (cursors_[kCold] == kNil) Restart(kCold);
   for (size_t step = 0; step <= steps && cursors_[kCold] != kNil; ++step) {

@@ -25,6 +25,9 @@ class Recency {
   // The object is no longer live (its handle is cleared).
   void RemoveLive(KnownTable& table, Index i);
 
+  // The table has moved a member.
+  void Follow(KnownTable& table, Index from, Index to);
+
   // Moves the cold cursor up to the coldest live object, by at most `steps`. kNil: not reached, or none.
   Index ColdestLive(const KnownTable& table, size_t steps);
 

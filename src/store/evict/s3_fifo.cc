@@ -58,6 +58,8 @@ class S3Fifo final : public Policy {
     BeginsRequest(table_, request.kind, time_, steps_);
     for (size_t k = steps_.size(); k-- > 0;) Touch(steps_[k].node);
     while (places_.size() > places_max_) DropPlace(places_.coldest());
+    TrimGhosts(request.chain.size() + 4);
+    Compact(2 * request.chain.size() + 8);
   }
 
   void Insert(const Access& object) override {
@@ -85,10 +87,11 @@ class S3Fifo final : public Policy {
     if (!remember) {
       queues_[node.queue].Remove(table_, i);
       table_.Free(i);
-      return;
+    } else {
+      MoveTo(i, kGhosts);
     }
-    MoveTo(i, kGhosts);
     TrimGhosts(2);
+    Compact(4);
   }
 
   Handle Victim(const MayEvict& may_evict) override {
@@ -196,7 +199,16 @@ class S3Fifo final : public Policy {
     table_.Free(i);
   }
 
-  void TrimGhosts(int steps) {
+  void Compact(size_t steps) {
+    if (!table_.Sparse(false)) return;
+    table_.Compact(steps, [this](Index from, Index to) {
+      const Node& node = table_[to];
+      queues_[node.queue].Follow(table_, from, to);
+      if (!node.live() && node.queue != kGhosts) places_.Follow(table_, from, to);
+    });
+  }
+
+  void TrimGhosts(size_t steps) {
     for (; steps > 0 && queues_[kGhosts].size() > ghosts_max_; --steps) {
       const Index i = queues_[kGhosts].coldest();
       queues_[kGhosts].Remove(table_, i);

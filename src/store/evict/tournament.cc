@@ -48,6 +48,7 @@ void Tournament::OnRequest(const Request& request) {
   Release();
   const size_t steps = 2 * request.chain.size() + 8;
   TrimShadows(steps);
+  Compact(steps);
   FitHistory(steps);
 }
 
@@ -309,6 +310,10 @@ Index Tournament::FrontOfDoomed(const MayEvict& may_evict, int& refusals) {
   // Half of the refusals are left for the coldest.
   for (size_t n = doomed_.size(); n > 0 && refusals < kRefusalsMax / 2; --n) {
     const Index i = doomed_.front();
+    if (!table_.InPool(i)) {
+      doomed_.pop_front();
+      continue;
+    }
     Known& node = table_[i];
     const bool wanted = node.in_doomed && node.live() && !WinnerHolds(node);
     if (wanted && may_evict(node.handle)) return i;
@@ -379,6 +384,19 @@ void Tournament::MakeRoom(size_t nodes) {
     squeeze_ = std::min(squeeze_ + nodes, capacity_);
     TrimShadows(2 * nodes + 8);
   }
+}
+
+// Gives memory of nodes back after the capacity has shrunk.
+void Tournament::Compact(size_t steps) {
+  if (!table_.Sparse(BytesWithoutHistory() > BytesMax())) return;
+  DFKV_PROBE("evict.compact");
+  table_.Compact(steps, [this](Index from, Index to) {
+    const Known& node = table_[to];
+    if (node.in_recency) recency_.Follow(table_, from, to);
+    if (node.arc_list != kArcNone) arc_.Follow(table_, from, to);
+    if (node.in_lru2) lru2_.Follow(table_, to);
+    if (node.in_doomed) doomed_.push_back(to);
+  });
 }
 
 // The history takes what memory is left, up to its wanted length, and gives back what others need.

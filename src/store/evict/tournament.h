@@ -67,6 +67,7 @@ class Tournament final : public Policy {
   size_t BytesWithoutHistory() const;
   size_t BytesMax() const;
   void MakeRoom(size_t nodes);
+  void Compact(size_t steps);
   void FitHistory(size_t steps);
 
   KnownTable table_;
