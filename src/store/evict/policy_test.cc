@@ -277,15 +277,36 @@ TEST_P(EveryPolicy, MemoryFollowsACapacityThatShrinks) {
 // A budget too small for shadows and history still serves the live objects.
 TEST_P(EveryPolicy, WorksWithATinyBudget) {
   constexpr uint64_t kCapacity = 5000;
-  Space space(GetParam(), kCapacity, 64);
-  for (uint64_t id = 0; id < 10 * kCapacity; id += 10) {
+  Space space(GetParam(), kCapacity, 70);
+  const uint64_t seed = SeedFromSystem();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Random random(seed);
+  uint64_t next = 1000000;
+  for (int request = 0; request < 20000; ++request) {
+    const uint64_t again =
+        random.Below(kCapacity / 10) * 10;  // used again and again, between chains used once
+    const uint64_t first = random.OneIn(3) ? again : (next += 10);
     Ids ids;
-    for (uint64_t i = 0; i < 10; ++i) ids.push_back((id + i) % (3 * kCapacity));
+    for (uint64_t i = 0; i < 10; ++i) ids.push_back(first + i);
     space.Put(ids);
   }
   EXPECT_EQ(space.size(), kCapacity);
-  EXPECT_LE(space.policy().MemoryBytes(), kCapacity * 80 + 65536);
+  EXPECT_LE(space.policy().MemoryBytes(), kCapacity * 70 + 65536);
   EXPECT_EQ(space.Drain().size(), kCapacity);
+}
+
+// Keys that are asked for and never stored.
+TEST_P(EveryPolicy, MemoryIsBoundedWhenNothingIsStored) {
+  constexpr uint64_t kCapacity = 1000;
+  Space space(GetParam(), kCapacity);
+  for (uint64_t id = 0; id < 300 * kCapacity; id += 100) {
+    Ids ids;
+    for (uint64_t i = 0; i < 100; ++i) ids.push_back(id + i);
+    space.Batch(id % 200 == 0 ? RequestKind::kMatch : RequestKind::kPut, ids);
+  }
+  EXPECT_LE(space.policy().MemoryBytes(), kCapacity * 160 + 65536);
+  space.Put({1, 2, 3});
+  EXPECT_EQ(space.Drain(), (Ids{3, 2, 1}));
 }
 
 // Small caches want scan resistance: a set that is used again and again outlives chains used once.
@@ -332,6 +353,32 @@ TEST(Tournament, FollowsAChangeOfTheWorkingSet) {
     }
   }
   EXPECT_GT(hits, 20u * 100 * 150 * 9 / 10);
+}
+
+// The past fades: after a long time in which LRU was best, LRU-2 wins within some hundred requests.
+TEST(Tournament, ForgetsOldScores) {
+  Space space("tournament", 100);
+  uint64_t next = 100000;
+  const auto chain = [&](uint64_t first) {
+    Ids ids;
+    for (uint64_t i = 0; i < 10; ++i) ids.push_back(first + i);
+    return ids;
+  };
+  // Pairs of requests that are never seen again: only recency hits, and LRU-2 keeps what was seen twice.
+  for (int request = 0; request < 10000; ++request) {
+    space.Put(chain(next));
+    if (request >= 5) space.Put(chain(next - 50));
+    next += 10;
+  }
+  uint64_t hits = 0;
+  for (int round = 0; round < 400; ++round) {
+    for (uint64_t hot = 0; hot < 40; hot += 10) {
+      for (uint64_t id = hot; id < hot + 10; ++id) hits += round >= 200 && space.Has(id);
+      space.Put(chain(hot));
+    }
+    for (int scan = 0; scan < 12; ++scan) space.Put(chain(next += 10));
+  }
+  EXPECT_GT(hits, 200u * 40 * 3 / 4);
 }
 
 TEST(Tournament, RarePathsWereReached) {

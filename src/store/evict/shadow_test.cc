@@ -289,15 +289,16 @@ TEST_F(RecencyTest, KeepsLruAndTheColdestLiveObject) {
         ASSERT_EQ(recency.DropFromLru(table), lru.back());
         lru.pop_back();
       }
-    } else if (what == 2 && live.count(i) == 0 && live.size() < 50) {
+    } else if (what == 2 && live.count(i) == 0 && live.size() < (step / 1000 % 2 == 0 ? 50u : 3u)) {
       if (table[i].last == 0) continue;
       table[i].handle = Handle(i);
       recency.AddLive(table, i);
       live[i] = table[i].last;
-    } else if (what == 3 && live.count(i) > 0) {
-      table[i].handle = kNoHandle;
-      recency.RemoveLive(table, i);
-      live.erase(i);
+    } else if (what == 3 && !live.empty()) {
+      const Index gone = live.lower_bound(i) == live.end() ? live.begin()->first : live.lower_bound(i)->first;
+      table[gone].handle = kNoHandle;
+      recency.RemoveLive(table, gone);
+      live.erase(gone);
     }
     ASSERT_EQ(recency.lru_size(), lru.size());
     Index coldest = recency.ColdestLive(table, 1000);
@@ -360,6 +361,12 @@ TEST_F(LogicalRequest, MatchGetPutIsOne) {
     if (round == 0) Store(4, 6);
   }
   EXPECT_EQ(Batch(kGet, 0, 6), (Seen{1, 0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(LogicalRequest, AGetThatMissesLeavesThePutOpen) {
+  Batch(kMatch, 0, 6);
+  EXPECT_EQ(Batch(kGet, 0, 6), (Seen{0}));
+  EXPECT_EQ(Batch(kPut, 4, 6), (Seen{0}));
 }
 
 TEST_F(LogicalRequest, GetPutIsOne) {

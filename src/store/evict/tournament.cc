@@ -16,7 +16,7 @@ constexpr double kLead = 1.01;
 constexpr int kBeatenMax = 20;
 
 constexpr size_t kHistoryPerObject = 4;
-constexpr size_t kBytesFixed = 40960;
+constexpr size_t kBytesFixed = 20480;  // of the 64 KiB; the rest is room for part-used chunks
 constexpr size_t kScanStepsMax = 512;
 constexpr size_t kColdStepsMax = 16384;
 constexpr int kDropsPerInsertMax = 2;  // more than one, so that a shadow above its capacity comes down

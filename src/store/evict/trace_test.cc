@@ -179,12 +179,12 @@ TEST(Offline, IsTheBestOfAllChoices) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Random random(seed);
   for (int round = 0; round < 30; ++round) {
-    // Chains of a small tree: node n's children are 2n and 2n + 1.
+    // Chains of a small tree: node n's children are 2n and 2n + 1; the block of node n is 8 - n.
     std::vector<TraceRequest> requests;
     uint64_t tokens = 0;
     for (int i = 0; i < 7; ++i) {
       std::vector<uint64_t> chain;
-      for (uint64_t leaf = 1 + random.Below(7); leaf > 0; leaf /= 2) chain.insert(chain.begin(), leaf);
+      for (uint64_t leaf = 1 + random.Below(7); leaf > 0; leaf /= 2) chain.insert(chain.begin(), 8 - leaf);
       requests.push_back(Chain(chain));
       tokens += requests.back().input_tokens;
     }
