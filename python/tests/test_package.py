@@ -60,3 +60,15 @@ def test_buffers_are_released_when_a_later_one_is_bad():
     with pytest.raises(TypeError), _native.Buffers() as held:
         held.pieces([room, 5], True)
     room.append(1)
+
+
+def test_the_environment_tunes_the_client():
+    open_client = "import dfkv; dfkv.Client('a=127.0.0.1:1', b'n')"
+    ran = run_python(open_client, DFKV_RDMA="1")
+    assert "UnsupportedError" in ran.stderr and "RDMA" in ran.stderr  # never TCP in silence
+    assert run_python(open_client, DFKV_RDMA="0").returncode == 0
+    ran = run_python(open_client, DFKV_CLIENT_STALL_MS="nonsense")
+    assert ran.returncode == 0 and "DFKV_CLIENT_STALL_MS" in ran.stderr  # said, and the default taken
+    slow = "import dfkv; c = dfkv.Client('a=127.0.0.1:1', b'n')\ntry: c.get(b'k')\nexcept dfkv.DfkvError: pass"
+    assert "is avoided for 1234 ms" in run_python(slow, DFKV_PEER_COOLDOWN_MS="1234").stderr
+    assert run_python(slow, DFKV_LOG="error").stderr == ""

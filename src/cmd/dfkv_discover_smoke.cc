@@ -1,0 +1,6 @@
+// dfkv_discover_smoke. See src/tools/ctl.
+#include "tools/ctl/smoke.h"
+
+int main(int argc, char** argv) {
+  return dfkv::tools::DiscoverSmokeMain(argc, argv);
+}
