@@ -48,7 +48,7 @@ class Plan:
 
 FULL = Plan(rounds=5, seconds=1.0, sizes=(4 * KIB, 64 * KIB, MIB, 4 * MIB), batches=(1, 8, 64), threads=(1, 2, 4),
             disk_batches=(1, 8), disk_threads=(1, 4), file_bytes=2048 * MIB, ram_bytes=512 * MIB, objects_max=65536)
-QUICK = Plan(rounds=3, seconds=0.4, sizes=(4 * KIB, MIB), batches=(1, 64), threads=(1, 4), disk_batches=(8,),
+QUICK = Plan(rounds=3, seconds=0.4, sizes=(4 * KIB, MIB), batches=(1, 8), threads=(1, 4), disk_batches=(8,),
              disk_threads=(1, 4), file_bytes=1024 * MIB, ram_bytes=256 * MIB, objects_max=16384)
 
 # Buffers of all callers together; larger cells say more about memory than about the cache.

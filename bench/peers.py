@@ -93,7 +93,7 @@ class Fio:
             for size in plan.sizes:
                 for depth in plan.batches:
                     text = self.run(operation, size, depth,
-                                    [f"--size={self.size}", "--time_based", f"--runtime={plan.seconds:.1f}s"])
+                                    [f"--size={self.size}", "--time_based", f"--runtime={round(1000 * plan.seconds)}ms"])
                     results.add(Cell("fio", operation, size, depth, 1), self.parse(text, operation))
 
     @staticmethod
