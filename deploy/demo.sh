@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The demo behind `make run`: starts one node on loopback, runs a verified chat-like workload on it, shows what it did,
 # and serves until Ctrl-C. DEMO_SECONDS=n: the workload takes about n seconds and the demo ends by itself, status 0.
-# DEMO_DIR is where its data stays (demo-data); a second run starts warm from it. DEMO_CAP is the node's capacity.
+# DEMO_DIR is where its data stays (demo-data); a second run starts warm from it. DEMO_CAP and DEMO_RAM are the node's
+# capacity and RAM tier.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,7 +48,7 @@ start_node() {
   rm -f "$ready"
   mkfifo "$ready"
   # In a process group of its own: Ctrl-C is for this script, which then stops the node in order.
-  setsid "$programs/dfkv_server" --dir "$data/node" --cap "$capacity" --ram-tier-bytes "$((512 << 20))" \
+  setsid "$programs/dfkv_server" --dir "$data/node" --cap "$capacity" --ram-tier-bytes "${DEMO_RAM:-512MiB}" \
     --id demo --port 0 --metrics-port 0 >"$ready" 2>"$data/node.log" 9>&- &
   node_pid=$!
   exec 3<"$ready"
