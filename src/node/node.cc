@@ -44,33 +44,34 @@ Node::~Node() {
 
 Result<std::unique_ptr<Node>> Node::StartBlocking(const NodeConfig& config) {
   std::unique_ptr<Node> node(new Node(config));
-  Result<std::unique_ptr<store::Store>> store =
-      store::Store::OpenBlocking(config.store, io::PosixDisk(), node->metrics_);
-  if (!store.ok()) return store.status();
-  node->store_ = std::move(*store);
-  Result<std::unique_ptr<ReactorGroup>> reactors =
-      ReactorGroup::StartBlocking(config.reactor, config.threads);
-  if (!reactors.ok()) return reactors.status();
-  node->reactors_ = std::move(*reactors);
-  store::Store* store_ptr = node->store_.get();
-  io::Reactor* first = &node->reactors_->at(0);
-  DFKV_RETURN_IF_ERROR(node->reactors_->RunBlocking([=] { return StartStoreBackground(store_ptr, first); }));
-  node->handler_ = std::make_unique<Handler>(config.handler, node->store_.get(), &node->node_metrics_);
-  net::TcpOptions tcp = config.tcp;
-  tcp.object_bytes_max = std::min(tcp.object_bytes_max, node->store_->max_object_bytes());
-  tcp.incarnation = SeedFromSystem() | 1;
-  node->transport_ = net::MakeTcpTransport(tcp, node->reactors_->all(), node->handler_.get(), node->metrics_);
-  node->RegisterGauges();
-  DFKV_RETURN_IF_ERROR(node->StartAdminBlocking());
-  DFKV_RETURN_IF_ERROR(node->transport_->StartBlocking());
-  node->ready_.store(true, std::memory_order_release);
-  LogInfo("node ", config.id, ": ", node->address(), ", engine ", EngineName(config.store.engine), ", io ",
-          node->io_kind(), ", ", config.threads, " threads, ", node->object_count(), " objects, RAM tier ",
-          FormatBytes(config.store.ram_bytes));
+  DFKV_RETURN_IF_ERROR(node->OpenBlocking());
   return node;
 }
 
-Status Node::StartAdminBlocking() {
+Status Node::OpenBlocking() {
+  DFKV_RETURN_IF_ERROR(StartAdminBlocking());
+  Result<std::unique_ptr<store::Store>> store =
+      store::Store::OpenBlocking(config_.store, io::PosixDisk(), metrics_);
+  if (!store.ok()) return store.status();
+  store_ = std::move(*store);
+  Result<std::unique_ptr<ReactorGroup>> reactors =
+      ReactorGroup::StartBlocking(config_.reactor, config_.threads);
+  if (!reactors.ok()) return reactors.status();
+  reactors_ = std::move(*reactors);
+  store::Store* background = store_.get();
+  io::Reactor* first = &reactors_->at(0);
+  DFKV_RETURN_IF_ERROR(reactors_->RunBlocking([=] { return StartStoreBackground(background, first); }));
+  handler_ = std::make_unique<Handler>(config_.handler, store_.get(), &node_metrics_);
+  net::TcpOptions tcp = config_.tcp;
+  tcp.object_bytes_max = std::min(tcp.object_bytes_max, store_->max_object_bytes());
+  tcp.incarnation = SeedFromSystem() | 1;
+  transport_ = net::MakeTcpTransport(tcp, reactors_->all(), handler_.get(), metrics_);
+  RegisterGauges();
+  DFKV_RETURN_IF_ERROR(transport_->StartBlocking());
+  ready_.store(true, std::memory_order_release);
+  LogInfo("node ", config_.id, ": ", address(), ", engine ", EngineName(config_.store.engine), ", io ",
+          io_kind(), ", ", config_.threads, " threads, ", object_count(), " objects, RAM tier ",
+          FormatBytes(config_.store.ram_bytes));
   return Ok();
 }
 
@@ -80,6 +81,7 @@ Status Node::StopBlocking(Nanos grace) {
   Status result;
   if (transport_ != nullptr) result = transport_->StopBlocking(grace);
   if (!result.ok()) return result;
+  admin_.reset();  // its pages look into the store
   if (store_ != nullptr && reactors_ != nullptr) {
     const Nanos deadline = SystemClock().Now() + std::max(grace, kSecond);
     store::Store* store = store_.get();
@@ -100,8 +102,8 @@ std::string Node::address() const {
   return transport_->address();
 }
 
-uint16_t Node::metrics_port() const {
-  return 0;
+std::string Node::metrics_address() const {
+  return admin_ != nullptr ? admin_->address() : std::string();
 }
 
 void Node::RegisterGauges() {
@@ -125,10 +127,6 @@ void Node::RegisterGauges() {
   metrics_.AddGauge("dfkv_tcp_io_timeout_seconds", "An idle connection is closed after this time.")
       .Set(config_.tcp.idle_ms / 1000);
   metrics_.AddGauge("dfkv_tcp_first_req_ms", "Time for the first frame.").Set(config_.tcp.first_frame_ms);
-}
-
-std::string Node::StatsJson() const {
-  return "{}";
 }
 
 }  // namespace dfkv::node

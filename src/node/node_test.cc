@@ -2,7 +2,7 @@
 #include "node/node.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <fstream>
@@ -333,6 +333,37 @@ TEST_P(NodeTest, StatsAreMetrics) {
   for (const char* name : {"dfkv_build_info{", "dfkv_cache_put_total 1", "dfkv_open_connections 1",
                            "dfkv_uptime_seconds", "dfkv_accepts_total 1", "dfkv_op_latency_seconds_bucket"}) {
     EXPECT_NE(stats->text.find(name), std::string::npos) << name << " in\n" << stats->text;
+  }
+}
+
+// One request to the admin port; the whole answer.
+std::string Fetch(const std::string& address, const std::string& path) {
+  const size_t colon = address.rfind(':');
+  WireClient client;
+  if (!client.Connect(static_cast<uint16_t>(std::stoi(address.substr(colon + 1)))).ok()) return "";
+  if (!client.SendRaw("GET " + path + " HTTP/1.0\r\n\r\n").ok()) return "";
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::recv(client.fd(), buffer, sizeof buffer, 0)) > 0;) {
+    answer.append(buffer, static_cast<size_t>(got));
+  }
+  return answer;
+}
+
+TEST_P(NodeTest, TheAdminPortTellsMetricsHealthAndStats) {
+  options_.metrics_port = 0;
+  START();
+  ASSERT_EQ(Client().Put(TestKey(1), "x"), Code::kOk);
+  const std::string address = node_->metrics_address();
+  const std::string metrics = Fetch(address, "/metrics");
+  EXPECT_NE(metrics.find(" 200 "), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("dfkv_cache_put_total 1"), std::string::npos) << metrics;
+  EXPECT_NE(Fetch(address, "/healthz").find(" 200 "), std::string::npos);
+  EXPECT_NE(Fetch(address, "/readyz").find(" 200 "), std::string::npos);
+  EXPECT_NE(Fetch(address, "/nothing").find(" 404 "), std::string::npos);
+  const std::string stats = Fetch(address, "/stats");
+  for (const char* part : {"\"ready\": true", "\"objects\": 1", "\"dfkv_cache_put_total\": 1.0"}) {
+    EXPECT_NE(stats.find(part), std::string::npos) << stats;
   }
 }
 

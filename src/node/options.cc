@@ -124,10 +124,7 @@ void RegisterAdmin(OptionSet* set, NodeOptions* o) {
   set->Add("metrics-port", &o->metrics_port,
            "HTTP port for /metrics, /healthz, /readyz, /stats; 0 takes a free one.")
       .DefaultText("no admin port");
-  set->Add("metrics-bind", &o->metrics_bind, "Address of the admin port.");
-  set->Add("metrics-max-conns", &o->metrics_max_conns, "Open admin connections.").Range(1, 4096);
-  set->Add("metrics-first-req-ms", &o->metrics_first_req_ms, "Time for an admin request to arrive.")
-      .AtLeast(1);
+  admin::RegisterHttpOptions(set, &o->http);
 }
 
 // "10.0.0.1:12000" or "[::1]:12000" to the address alone.
@@ -245,10 +242,10 @@ Result<NodeConfig> ResolveNodeOptions(const NodeOptions& o) {
   config.handler.reads_in_flight_max = o.reads_in_flight;
   config.handler.read_bytes_in_flight_max = config.store.ram_bytes / 8 / config.threads;
   config.handler.busy_wait_ms = o.busy_wait_ms;
-  config.metrics_port = o.metrics_port;
-  config.metrics_bind = o.metrics_bind;
-  config.metrics_max_conns = o.metrics_max_conns;
-  config.metrics_first_req_ms = o.metrics_first_req_ms;
+  if (o.metrics_port) {
+    config.http = o.http;
+    config.http->port = *o.metrics_port;
+  }
   return config;
 }
 

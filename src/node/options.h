@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/server.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
@@ -71,9 +72,7 @@ struct NodeOptions {
 
   // Admin
   std::optional<uint16_t> metrics_port;
-  std::string metrics_bind = "127.0.0.1";
-  uint32_t metrics_max_conns = 64;
-  uint32_t metrics_first_req_ms = 30'000;
+  admin::HttpOptions http;
 };
 
 void RegisterNodeOptions(OptionSet* set, NodeOptions* options);
@@ -87,10 +86,7 @@ struct NodeConfig {
   uint32_t threads = 1;
   store::StoreOptions store;
   HandlerOptions handler;
-  std::optional<uint16_t> metrics_port;
-  std::string metrics_bind;
-  uint32_t metrics_max_conns = 64;
-  uint32_t metrics_first_req_ms = 30'000;
+  std::optional<admin::HttpOptions> http;  // empty: no admin port
 };
 
 // Invalid names the option and what is allowed.

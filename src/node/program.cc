@@ -44,12 +44,12 @@ void RaiseFileLimit(uint32_t connections_max) {
 
 void PrintReady(const Node& node) {
   const NodeConfig& config = node.config();
-  std::printf("PORT %u\n", node.port());
-  std::printf(
-      "READY address=%s%s io=%s threads=%u objects=%llu ram=%llu\n", node.address().c_str(),
-      node.metrics_port() == 0 ? "" : Cat(" metrics=", config.metrics_bind, ":", node.metrics_port()).c_str(),
-      node.io_kind().c_str(), config.threads, static_cast<unsigned long long>(node.object_count()),
-      static_cast<unsigned long long>(config.store.ram_bytes));
+  const std::string admin = node.metrics_address();
+  const std::string line =
+      Cat("PORT ", node.port(), "\nREADY address=", node.address(), admin.empty() ? "" : " metrics=", admin,
+          " io=", node.io_kind(), " threads=", config.threads, " objects=", node.object_count(),
+          " ram=", config.store.ram_bytes, "\n");
+  std::fputs(line.c_str(), stdout);
   std::fflush(stdout);
 }
 

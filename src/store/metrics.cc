@@ -13,7 +13,7 @@ StoreMetrics::StoreMetrics(MetricRegistry& r)
       ram_evictions(r.AddCounter("dfkv_ram_evictions_total", "RAM copies given up for space.")),
       reads_coalesced(
           r.AddCounter("dfkv_read_coalesced_total", "Reads that shared another read's transfer.")),
-      put_busy(r.AddCounter("dfkv_put_busy_total", "PUTs refused because of back-pressure.")),
+      put_busy(r.AddCounter("dfkv_store_put_busy_total", "Attempts to reserve refused, retries included.")),
       put_expired(
           r.AddCounter("dfkv_put_expired_total", "Reservations dropped because they never committed.")),
       put_lost(r.AddCounter("dfkv_put_lost_total",

@@ -1,0 +1,87 @@
+"""Writes docs/METRICS.md from what a running node exposes: `metrics_page.py [--write|--check]`.
+
+DFKV_PROGRAMS is the folder of the programs. --check exits with 1 when the page lacks a metric or has one too many.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAMS = pathlib.Path(os.environ.get("DFKV_PROGRAMS", ROOT / "build/release/bin"))
+PAGE = ROOT / "docs/METRICS.md"
+HEAD = """# Metrics of a node
+
+What `/metrics` of `dfkv_server --metrics-port N` and the STATS request answer, as Prometheus text. Generated from a
+running node by `tests/system/metrics_page.py --write`; a test compares them. Counters end in `_total`; times are in
+seconds, sizes in bytes. `dfkv_errors_total` and the per-class metrics appear with their first event.
+
+Hit ratio: `dfkv_cache_hit_total / (dfkv_cache_hit_total + dfkv_cache_miss_total)`. The same numbers as JSON: `/stats`.
+The client's metrics are in [CLIENT.md](CLIENT.md).
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+ON_EVENT = {"dfkv_errors_total": ("counter", "op, status", "Items that failed, by operation and code.")}
+
+
+def scrape():
+    """The metrics text of a fresh node."""
+    folder = tempfile.mkdtemp(prefix="dfkv_metrics.", dir="/var/tmp")
+    node = subprocess.Popen([PROGRAMS / "dfkv_server", "--dir", f"{folder}/data", "--cap", "128MiB", "--ram-tier-bytes",
+                             "64MiB", "--max-object-bytes", "4MiB", "--metrics-port", "0", "--log", "error"],
+                            stdout=subprocess.PIPE, text=True)
+    try:
+        for line in node.stdout:
+            found = re.search(r"^READY .*metrics=(\S+)", line)
+            if found:
+                with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=30) as answer:
+                    return answer.read().decode()
+        sys.exit("metrics_page: the node did not become ready")
+    finally:
+        node.terminate()
+        node.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def families(text):
+    """{name: (type, labels, meaning)}"""
+    help_of, type_of, labels_of = {}, {}, {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            _, _, name, meaning = line.split(" ", 3)
+            help_of[name] = meaning
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ", 3)
+            type_of[name] = kind
+        elif line:
+            name = re.match(r"[a-zA-Z0-9_:]+", line)[0]
+            for family in (name, re.sub(r"_(bucket|sum|count)$", "", name)):
+                found = labels_of.setdefault(family, [])
+                found += [label for label in re.findall(r'[{,]([a-z_]+)="', line) if label != "le" and label not in found]
+    rows = {name: (kind, ", ".join(labels_of.get(name, [])), help_of.get(name, "")) for name, kind in type_of.items()}
+    return ON_EVENT | rows
+
+
+def main():
+    rows = families(scrape())
+    page = HEAD + "".join(f"| `{name}` | {kind} | {labels or '–'} | {meaning} |\n"
+                          for name, (kind, labels, meaning) in sorted(rows.items()))
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(page)
+    elif "--check" in sys.argv[1:]:
+        there = set(re.findall(r"^\| `(\w+)`", PAGE.read_text(), re.M))
+        wrong = sorted(there ^ set(rows))
+        if wrong:
+            sys.exit(f"docs/METRICS.md is out of date ({', '.join(wrong)}): run tests/system/metrics_page.py --write")
+    else:
+        print(page, end="")
+
+
+if __name__ == "__main__":
+    main()
