@@ -4,16 +4,18 @@
 #include "wire/encode.h"
 #include "wire/options.h"
 
+using dfkv::wire::AnswerItem;
+using dfkv::wire::AnswerView;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace dfkv::wire;
-  const auto frame = TakeFrame(data, size);
+  const auto frame = dfkv::wire::TakeFrame(data, size);
   if (!frame) return 0;
-  const dfkv::Result<AnswerView> answer = DecodeAnswer(frame->header, frame->bytes);
+  const dfkv::Result<AnswerView> answer = dfkv::wire::DecodeAnswer(frame->header, frame->bytes);
   if (!answer.ok()) {
     DFKV_CHECK(!answer.status().message().empty());
     return 0;
   }
-  (void)PrintableText(dfkv::AsBytes(answer->message()));
+  (void)dfkv::wire::PrintableText(dfkv::AsBytes(answer->message()));
   if (answer->code != dfkv::Code::kOk) {
     DFKV_CHECK(answer->items.empty() && frame->header.payload_bytes == 0);
     return 0;
