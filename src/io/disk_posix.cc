@@ -83,25 +83,26 @@ Status PosixFile::ResizeBlocking(uint64_t size, bool reserve) {
   return Ok();
 }
 
+// Asks for the free space first: where it cannot be enough, nothing is taken from others even for a moment.
 Status PosixFile::Reserve(uint64_t size, uint64_t size_before) {
   if (size == 0) return Ok();
-  int error = 0;
-  do {
-    error = fallocate(fd_.get(), 0, 0, static_cast<off_t>(size)) == 0 ? 0 : errno;
-  } while (error == EINTR);
-  if (error == 0) return Ok();
+  struct stat info {};
+  const uint64_t held = fstat(fd_.get(), &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
   const Result<DiskSpace> space = PosixDisk().Space(DirectoryOf(path()));
   const uint64_t available = space.ok() ? space->available : 0;
-  if (error == EOPNOTSUPP && available >= size) {
+  int error = available + held < size ? ENOSPC : EINTR;
+  while (error == EINTR) error = fallocate(fd_.get(), 0, 0, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  if (error == 0) return Ok();
+  if (error == EOPNOTSUPP) {
     LogWarn(path(), ": the filesystem cannot reserve space; the file is sparse");
     return Ok();
   }
   // Gives back what was reserved before the system gave up.
   (void)!ftruncate(fd_.get(), static_cast<off_t>(std::min(size, size_before)));
-  const std::string text =
-      Cat(path(), ": ", FormatBytes(size), " wanted, ", FormatBytes(available), " available: ");
-  const bool full = error == ENOSPC || error == EDQUOT || error == EOPNOTSUPP;
-  return Status(full ? Code::kNoSpace : Code::kIoError, text + ErrnoText(error));
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return Status(full ? Code::kNoSpace : Code::kIoError,
+                Cat(path(), ": ", FormatBytes(size), " wanted, ", FormatBytes(available + held),
+                    " available: ", ErrnoText(error)));
 }
 
 Status PosixFile::PunchBlocking(uint64_t offset, uint64_t size) {

@@ -11,6 +11,13 @@
 
 namespace dfkv::io {
 
+inline Result<std::unique_ptr<Reactor>> MakeTestReactor(const std::string& name) {
+  if (name == "sim") return Result<std::unique_ptr<Reactor>>(std::make_unique<SimReactor>());
+  ReactorOptions options;
+  options.kind = name == "uring" ? ReactorKind::kUring : ReactorKind::kEpoll;
+  return MakeReactor(options);
+}
+
 // Parameter: "epoll", "uring" or "sim". A suite that needs sockets leaves out sim.
 class OnReactor : public testing::TestWithParam<std::string> {
  protected:
@@ -23,12 +30,7 @@ class OnReactor : public testing::TestWithParam<std::string> {
     reactor_ = std::move(*made);
   }
 
-  static Result<std::unique_ptr<Reactor>> Make(const std::string& name) {
-    if (name == "sim") return Result<std::unique_ptr<Reactor>>(std::make_unique<SimReactor>());
-    ReactorOptions options;
-    options.kind = name == "uring" ? ReactorKind::kUring : ReactorKind::kEpoll;
-    return MakeReactor(options);
-  }
+  static Result<std::unique_ptr<Reactor>> Make(const std::string& name) { return MakeTestReactor(name); }
 
   // For waits that another thread ends: virtual time would run past any limit meanwhile.
   Nanos InRealTime(Nanos after) const { return GetParam() == "sim" ? kNever : reactor_->Now() + after; }

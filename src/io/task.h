@@ -77,10 +77,12 @@ struct Promise<void> : PromiseBase {
 template <typename T = void>
 class [[nodiscard]] Task {
  public:
-  using promise_type = task_internal::Promise<T>;
+  // The language looks for this name.
+  using promise_type = task_internal::Promise<T>;  // NOLINT(readability-identifier-naming)
 
-  Task(std::coroutine_handle<promise_type> handle)
-      : handle_(handle) {}  // NOLINT(google-explicit-constructor)
+  // What get_return_object gives becomes the task.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
   Task& operator=(Task&& other) noexcept {
     if (this != &other) {

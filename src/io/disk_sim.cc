@@ -1,0 +1,572 @@
+#include "io/disk_sim.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "base/sync.h"
+#include "base/text.h"
+#include "io/sim_inode.h"
+
+namespace dfkv::io {
+namespace {
+
+constexpr int64_t kHangs = INT64_MIN;  // as a result: the op does not end
+
+std::string Normal(const std::string& path) {
+  std::string normal = std::filesystem::path(path).lexically_normal().string();
+  while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal.empty() ? "." : normal;
+}
+std::string ParentOf(const std::string& normal) {
+  const std::string parent = std::filesystem::path(normal).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+Status Failure(const std::string& path, std::string_view what, int error) {
+  const Code code = error == ENOENT ? Code::kNotFound : error == ENOSPC ? Code::kNoSpace : Code::kIoError;
+  return Status(code, Cat(path, ": ", what, ": ", ErrnoText(error), " (simulated)"));
+}
+
+// Where in its file a transfer goes, and from or to which memory.
+struct Transfer {
+  Op::Kind kind = Op::Kind::kRead;
+  uint64_t offset = 0;
+  const iovec* iov = nullptr;
+  uint32_t iov_count = 0;
+  bool direct = false;
+  uint64_t life = 0;         // of the process that opened the file
+  uint64_t submit_time = 0;  // a sync covers what was written before
+
+  uint64_t size() const {
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < iov_count; ++i) size += iov[i].iov_len;
+    return size;
+  }
+  bool IsAligned() const {
+    uint64_t bits = offset;
+    for (uint32_t i = 0; i < iov_count; ++i) {
+      bits |= reinterpret_cast<uintptr_t>(iov[i].iov_base) | iov[i].iov_len;
+    }
+    return bits % kDiskBlock == 0;
+  }
+};
+
+}  // namespace
+
+struct SimDisk::Medium {
+  struct InFlight {
+    Reactor* reactor;
+    Op* op;
+    std::shared_ptr<SimInode> inode;
+    Transfer transfer;
+  };
+  struct NthFault {
+    uint64_t at;  // the count of ops of that kind at which it strikes
+    int error;
+  };
+
+  explicit Medium(const SimDiskOptions& options_in) : options(options_in), random(options.seed) {
+    directories = {"/", "."};
+  }
+
+  int64_t Run(SimInode* inode, const Transfer& transfer) REQUIRES(mutex);
+  int64_t Faults(SimInode* inode, const Transfer& transfer) REQUIRES(mutex);
+  int64_t Read(const SimInode& inode, const Transfer& transfer) REQUIRES(mutex);
+  int64_t Write(SimInode* inode, const Transfer& transfer) REQUIRES(mutex);
+  void Tear(SimInode* inode, const Transfer& transfer) REQUIRES(mutex);
+  uint64_t Shortened(uint64_t size) REQUIRES(mutex);
+  int CheckAlive(uint64_t of_life) const REQUIRES(mutex) { return crash_stands || of_life != life ? EIO : 0; }
+  bool Chance(double chance) REQUIRES(mutex) { return chance > 0 && random.Unit() < chance; }
+  Nanos Delay() REQUIRES(mutex);
+  PowerCut ChooseCut() REQUIRES(mutex);
+  void StrikeInFlight() REQUIRES(mutex);
+  uint64_t Available() const REQUIRES(mutex) {
+    const uint64_t used = used_blocks * kDiskBlock;
+    return options.capacity > used ? options.capacity - used : 0;
+  }
+  void EndDelayed(std::list<InFlight>::iterator it);
+
+  const SimDiskOptions options;
+  mutable Mutex mutex;
+  Random random GUARDED_BY(mutex);
+  SimFaults faults GUARDED_BY(mutex);
+  uint64_t used_blocks GUARDED_BY(mutex) = 0;
+  std::map<std::string, std::shared_ptr<SimInode>> files GUARDED_BY(mutex);
+  std::set<std::string> directories GUARDED_BY(mutex);
+  std::set<std::string> locked GUARDED_BY(mutex);
+  std::map<Op::Kind, uint64_t> counts GUARDED_BY(mutex);
+  std::map<Op::Kind, std::vector<NthFault>> nth_faults GUARDED_BY(mutex);
+  std::list<InFlight> in_flight GUARDED_BY(mutex);
+  std::list<InFlight> hanging GUARDED_BY(mutex);
+  uint64_t time GUARDED_BY(mutex) = 1;
+  uint64_t life GUARDED_BY(mutex) = 1;  // of the process; increases with each Crash
+  uint64_t crash_at_write GUARDED_BY(mutex) = 0;
+  bool crash_stands GUARDED_BY(mutex) = false;
+  AfterCrash after_crash GUARDED_BY(mutex) = AfterCrash::kFail;
+};
+
+// --- Carrying out an op ---
+
+// Any subset of the sectors of a write reaches the medium.
+void SimDisk::Medium::Tear(SimInode* inode, const Transfer& transfer) {
+  uint64_t at = transfer.offset;
+  for (uint32_t i = 0; i < transfer.iov_count; ++i) {
+    ByteSpan rest{static_cast<const std::byte*>(transfer.iov[i].iov_base), transfer.iov[i].iov_len};
+    while (!rest.empty()) {
+      const uint64_t part = std::min<uint64_t>(rest.size(), options.sector - at % options.sector);
+      const bool fits = used_blocks + inode->MissingBlocks(at, part) <= options.capacity / kDiskBlock;
+      if (fits && random.OneIn(2)) inode->Write(at, rest.first(part), ++time);
+      rest = rest.subspan(part);
+      at += part;
+    }
+  }
+}
+
+// What the process had asked for when it died: not begun, torn or done. None of it is ever answered.
+void SimDisk::Medium::StrikeInFlight() {
+  for (const InFlight& flying : in_flight) {
+    if (flying.transfer.kind != Op::Kind::kWrite || flying.transfer.life != life) continue;
+    const uint64_t outcome = random.Below(3);
+    if (outcome == 1) Tear(flying.inode.get(), flying.transfer);
+    if (outcome == 2) (void)Write(flying.inode.get(), flying.transfer);
+  }
+}
+
+uint64_t SimDisk::Medium::Shortened(uint64_t size) {
+  if (size <= kDiskBlock || !Chance(faults.short_transfer)) return size;
+  return kDiskBlock * (1 + random.Below((size - 1) / kDiskBlock));
+}
+
+int64_t SimDisk::Medium::Read(const SimInode& inode, const Transfer& transfer) {
+  uint64_t size = Shortened(transfer.size());
+  size = transfer.offset >= inode.size() ? 0 : std::min(size, inode.size() - transfer.offset);
+  uint64_t moved = 0;
+  for (uint32_t i = 0; i < transfer.iov_count && moved < size; ++i) {
+    const uint64_t part = std::min<uint64_t>(transfer.iov[i].iov_len, size - moved);
+    inode.Read(transfer.offset + moved, {static_cast<std::byte*>(transfer.iov[i].iov_base), part});
+    moved += part;
+  }
+  return static_cast<int64_t>(moved);
+}
+
+int64_t SimDisk::Medium::Write(SimInode* inode, const Transfer& transfer) {
+  const uint64_t size = Shortened(transfer.size());
+  if (used_blocks + inode->MissingBlocks(transfer.offset, size) > options.capacity / kDiskBlock)
+    return -ENOSPC;
+  if (Chance(faults.lost_write)) return static_cast<int64_t>(size);
+  ++time;
+  uint64_t moved = 0;
+  for (uint32_t i = 0; i < transfer.iov_count && moved < size; ++i) {
+    const uint64_t part = std::min<uint64_t>(transfer.iov[i].iov_len, size - moved);
+    inode->Write(transfer.offset + moved, {static_cast<const std::byte*>(transfer.iov[i].iov_base), part},
+                 time);
+    moved += part;
+  }
+  return static_cast<int64_t>(moved);
+}
+
+// 0, or what the op ends with instead of being carried out.
+int64_t SimDisk::Medium::Faults(SimInode* inode, const Transfer& transfer) {
+  const uint64_t count = ++counts[transfer.kind];
+  const bool write = transfer.kind == Op::Kind::kWrite;
+  if (write && count == crash_at_write) {
+    Tear(inode, transfer);
+    StrikeInFlight();
+    crash_stands = true;
+    return after_crash == AfterCrash::kHang ? kHangs : -EIO;
+  }
+  std::vector<NthFault>& nth = nth_faults[transfer.kind];
+  const auto strikes =
+      std::find_if(nth.begin(), nth.end(), [&](const NthFault& fault) { return fault.at == count; });
+  if (strikes != nth.end()) {
+    const int error = strikes->error;
+    nth.erase(strikes);
+    return -error;
+  }
+  if (write && Chance(faults.no_space)) return -ENOSPC;
+  if (write && Chance(faults.write_error)) {
+    Tear(inode, transfer);
+    return -EIO;
+  }
+  if (transfer.kind == Op::Kind::kRead && Chance(faults.read_error)) return -EIO;
+  if (transfer.kind == Op::Kind::kSync && Chance(faults.sync_error)) return -EIO;
+  return 0;
+}
+
+int64_t SimDisk::Medium::Run(SimInode* inode, const Transfer& transfer) {
+  if (transfer.life != life) return -EIO;
+  if (crash_stands) return after_crash == AfterCrash::kHang ? kHangs : -EIO;
+  if (transfer.direct && transfer.kind != Op::Kind::kSync && !transfer.IsAligned()) return -EINVAL;
+  const int64_t fault = Faults(inode, transfer);
+  if (fault != 0) return fault;
+  if (transfer.kind == Op::Kind::kRead) return Read(*inode, transfer);
+  if (transfer.kind == Op::Kind::kWrite) return Write(inode, transfer);
+  inode->Sync(transfer.submit_time);
+  return 0;
+}
+
+Nanos SimDisk::Medium::Delay() {
+  Nanos delay = faults.delay_min;
+  if (faults.delay_max > faults.delay_min) {
+    delay += static_cast<Nanos>(random.Below(static_cast<uint64_t>(faults.delay_max - faults.delay_min) + 1));
+  }
+  return Chance(faults.slow) ? delay + faults.slow_delay : delay;
+}
+
+void SimDisk::Medium::EndDelayed(std::list<InFlight>::iterator it) {
+  int64_t result = 0;
+  InFlight ended{};
+  {
+    MutexLock lock(mutex);
+    result = Run(it->inode.get(), it->transfer);
+    ended = *it;
+    if (result == kHangs) hanging.push_back(*it);
+    in_flight.erase(it);
+  }
+  if (result != kHangs) ended.reactor->Complete(ended.op, result);
+}
+
+// --- Files ---
+
+class SimDisk::SimFile final : public File {
+ public:
+  SimFile(std::string path, std::shared_ptr<Medium> medium, std::shared_ptr<SimInode> inode, bool direct,
+          bool read_only, uint64_t life)
+      : File(std::move(path)),
+        medium_(std::move(medium)),
+        inode_(std::move(inode)),
+        direct_(direct),
+        read_only_(read_only),
+        life_(life) {}
+  ~SimFile() override {
+    MutexLock lock(medium_->mutex);
+    inode_.reset();  // frees the blocks of a removed file
+  }
+
+  void Submit(Reactor& reactor, Op* op) override;
+  Result<uint64_t> SizeBlocking() override;
+  Status ResizeBlocking(uint64_t size, bool reserve) override;
+  Status PunchBlocking(uint64_t offset, uint64_t size) override;
+  Result<std::vector<DataRange>> DataRangesBlocking() override;
+  Status ReadBlocking(uint64_t offset, MutableByteSpan into) override;
+  Status WriteBlocking(uint64_t offset, ByteSpan from) override;
+  Status SyncBlocking() override;
+
+ private:
+  Result<uint64_t> RunBlocking(Op::Kind kind, uint64_t offset, iovec piece, std::string_view what);
+
+  const std::shared_ptr<Medium> medium_;
+  std::shared_ptr<SimInode> inode_;
+  const bool direct_;
+  const bool read_only_;
+  const uint64_t life_;
+};
+
+void SimDisk::SimFile::Submit(Reactor& reactor, Op* op) {
+  int64_t result = kHangs;
+  Nanos delay = 0;
+  std::list<Medium::InFlight>::iterator delayed;
+  if (op->deadline <= reactor.TurnNow()) {
+    reactor.Complete(op, -ETIME);
+    return;
+  }
+  {
+    MutexLock lock(medium_->mutex);
+    const Transfer transfer{op->kind, op->offset, op->iov, op->iov_count, direct_, life_, medium_->time};
+    delay = medium_->Delay();
+    if (read_only_ && op->kind == Op::Kind::kWrite) {
+      result = -EBADF;
+    } else if (delay > 0) {
+      delayed = medium_->in_flight.insert(medium_->in_flight.end(), {&reactor, op, inode_, transfer});
+    } else {
+      result = medium_->Run(inode_.get(), transfer);
+      if (result == kHangs) medium_->hanging.push_back({&reactor, op, inode_, transfer});
+    }
+  }
+  if (result != kHangs) {
+    reactor.Complete(op, result);
+  } else if (delay > 0) {
+    reactor.AddTimer(reactor.Now() + delay, [medium = medium_, delayed] { medium->EndDelayed(delayed); });
+  }
+}
+
+Result<uint64_t> SimDisk::SimFile::SizeBlocking() {
+  MutexLock lock(medium_->mutex);
+  if (const int error = medium_->CheckAlive(life_)) return Failure(path(), "asking for the size", error);
+  return inode_->size();
+}
+
+Status SimDisk::SimFile::ResizeBlocking(uint64_t size, bool reserve) {
+  MutexLock lock(medium_->mutex);
+  if (const int error = medium_->CheckAlive(life_)) return Failure(path(), "resizing", error);
+  if (reserve) {
+    const uint64_t available = medium_->Available();
+    const bool fits =
+        size <= medium_->options.capacity && inode_->MissingBlocks(0, size) <= available / kDiskBlock;
+    if (!fits) {
+      return Status(Code::kNoSpace, Cat(path(), ": ", FormatBytes(size), " wanted, ", FormatBytes(available),
+                                        " available (simulated)"));
+    }
+  }
+  inode_->Resize(size);
+  if (reserve) inode_->Reserve(size);
+  return Ok();
+}
+
+Status SimDisk::SimFile::PunchBlocking(uint64_t offset, uint64_t size) {
+  MutexLock lock(medium_->mutex);
+  if (const int error = medium_->CheckAlive(life_)) return Failure(path(), "punching a hole", error);
+  inode_->Punch(offset, size, ++medium_->time);
+  return Ok();
+}
+
+Result<std::vector<DataRange>> SimDisk::SimFile::DataRangesBlocking() {
+  MutexLock lock(medium_->mutex);
+  if (const int error = medium_->CheckAlive(life_)) return Failure(path(), "asking for data", error);
+  return inode_->DataRanges();
+}
+
+Result<uint64_t> SimDisk::SimFile::RunBlocking(Op::Kind kind, uint64_t offset, iovec piece,
+                                               std::string_view what) {
+  MutexLock lock(medium_->mutex);
+  const Transfer transfer{kind,    offset, &piece,       kind == Op::Kind::kSync ? 0u : 1u,
+                          direct_, life_,  medium_->time};
+  const bool refused = read_only_ && kind == Op::Kind::kWrite;
+  const int64_t result = refused ? -EBADF : medium_->Run(inode_.get(), transfer);
+  if (result == kHangs) return Failure(path(), what, EIO);
+  if (result < 0) return Failure(path(), what, static_cast<int>(-result));
+  return static_cast<uint64_t>(result);
+}
+
+Status SimDisk::SimFile::ReadBlocking(uint64_t offset, MutableByteSpan into) {
+  while (!into.empty()) {
+    const Result<uint64_t> moved =
+        RunBlocking(Op::Kind::kRead, offset, {into.data(), into.size()}, "reading");
+    if (!moved.ok()) return moved.status();
+    if (*moved == 0)
+      return Status(Code::kIoError, Cat(path(), ": the file ends before ", offset + into.size()));
+    into = into.subspan(*moved);
+    offset += *moved;
+  }
+  return Ok();
+}
+
+Status SimDisk::SimFile::WriteBlocking(uint64_t offset, ByteSpan from) {
+  while (!from.empty()) {
+    const iovec piece{const_cast<std::byte*>(from.data()), from.size()};
+    const Result<uint64_t> moved = RunBlocking(Op::Kind::kWrite, offset, piece, "writing");
+    if (!moved.ok()) return moved.status();
+    from = from.subspan(*moved);
+    offset += *moved;
+  }
+  return Ok();
+}
+
+Status SimDisk::SimFile::SyncBlocking() {
+  return RunBlocking(Op::Kind::kSync, 0, {}, "fdatasync").status();
+}
+
+// --- The disk ---
+
+class SimDisk::SimLock final : public DirectoryLock {
+ public:
+  SimLock(std::shared_ptr<Medium> medium, std::string directory, uint64_t life)
+      : medium_(std::move(medium)), directory_(std::move(directory)), life_(life) {}
+  ~SimLock() override {
+    MutexLock lock(medium_->mutex);
+    if (life_ == medium_->life) medium_->locked.erase(directory_);
+  }
+
+ private:
+  const std::shared_ptr<Medium> medium_;
+  const std::string directory_;
+  const uint64_t life_;
+};
+
+SimDisk::SimDisk(const SimDiskOptions& options) : medium_(std::make_shared<Medium>(options)) {
+  DFKV_CHECK(options.sector == 4096 || options.sector == 512);
+}
+SimDisk::~SimDisk() = default;
+
+Result<std::unique_ptr<File>> SimDisk::Open(const std::string& path, const OpenOptions& options) {
+  const std::string name = Normal(path);
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(path, "opening", EIO);
+  std::shared_ptr<SimInode> inode;
+  const auto found = medium_->files.find(name);
+  if (found != medium_->files.end()) {
+    inode = found->second;
+  } else {
+    const bool may_create = options.create && medium_->directories.contains(ParentOf(name));
+    if (!may_create) return Failure(path, options.create ? "creating" : "opening", ENOENT);
+    if (medium_->directories.contains(name)) return Failure(path, "creating", EISDIR);
+    inode = std::make_shared<SimInode>(medium_->options.sector, &medium_->used_blocks);
+    medium_->files.emplace(name, inode);
+  }
+  return Result<std::unique_ptr<File>>(std::make_unique<SimFile>(
+      path, medium_, std::move(inode), options.direct, options.read_only, medium_->life));
+}
+
+Status SimDisk::Remove(const std::string& path) {
+  const std::string name = Normal(path);
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(path, "removing", EIO);
+  if (medium_->files.erase(name) > 0 || medium_->directories.erase(name) > 0) return Ok();
+  return Failure(path, "removing", ENOENT);
+}
+
+Status SimDisk::Rename(const std::string& from, const std::string& to) {
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(from, "renaming", EIO);
+  const auto found = medium_->files.find(Normal(from));
+  if (found == medium_->files.end() || !medium_->directories.contains(ParentOf(Normal(to)))) {
+    return Failure(from, Cat("renaming to ", to), ENOENT);
+  }
+  std::shared_ptr<SimInode> inode = found->second;
+  medium_->files.erase(found);
+  medium_->files.insert_or_assign(Normal(to), std::move(inode));
+  return Ok();
+}
+
+Result<std::vector<std::string>> SimDisk::List(const std::string& directory) {
+  const std::string name = Normal(directory);
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(directory, "listing", EIO);
+  if (!medium_->directories.contains(name)) return Failure(directory, "listing", ENOENT);
+  std::set<std::string> names;
+  const auto add = [&](const std::string& path) {
+    if (path != name && ParentOf(path) == name) names.insert(std::filesystem::path(path).filename().string());
+  };
+  for (const auto& [path, inode] : medium_->files) add(path);
+  for (const std::string& path : medium_->directories) add(path);
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+Status SimDisk::MakeDirectories(const std::string& path) {
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(path, "making the directory", EIO);
+  for (std::string name = Normal(path); medium_->directories.insert(name).second; name = ParentOf(name)) {
+    if (medium_->files.contains(name)) {
+      medium_->directories.erase(name);
+      return Failure(path, "making the directory", ENOTDIR);
+    }
+  }
+  return Ok();
+}
+
+Result<DiskSpace> SimDisk::Space(const std::string& directory) {
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(directory, "asking for free space", EIO);
+  return DiskSpace{medium_->options.capacity, medium_->Available()};
+}
+
+Result<std::unique_ptr<DirectoryLock>> SimDisk::Lock(const std::string& directory) {
+  const std::string name = Normal(directory);
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands) return Failure(directory, "locking", EIO);
+  if (!medium_->directories.contains(name)) {
+    return Status(Code::kIoError, Cat(directory, ": no such directory (simulated)"));
+  }
+  if (!medium_->locked.insert(name).second) {
+    return Status(Code::kLocked, Cat(directory, ": in use by process ", getpid(), " (simulated)"));
+  }
+  return Result<std::unique_ptr<DirectoryLock>>(std::make_unique<SimLock>(medium_, name, medium_->life));
+}
+
+// --- Faults ---
+
+void SimDisk::set_faults(const SimFaults& faults) {
+  MutexLock lock(medium_->mutex);
+  medium_->faults = faults;
+}
+
+void SimDisk::FailNth(Op::Kind kind, uint64_t nth, int error) {
+  MutexLock lock(medium_->mutex);
+  medium_->nth_faults[kind].push_back({medium_->counts[kind] + nth, error});
+}
+
+void SimDisk::CrashAtWrite(uint64_t nth, AfterCrash after) {
+  MutexLock lock(medium_->mutex);
+  medium_->crash_at_write = medium_->counts[Op::Kind::kWrite] + nth;
+  medium_->after_crash = after;
+}
+
+bool SimDisk::crashed() const {
+  MutexLock lock(medium_->mutex);
+  return medium_->crash_stands;
+}
+
+PowerCut SimDisk::Medium::ChooseCut() {
+  PowerCut cut;
+  cut.kind = static_cast<PowerCut::Kind>(random.Below(4));
+  cut.prefix = random.Below(time + 1);
+  return cut;
+}
+
+void SimDisk::Crash(CrashKind kind) {
+  Medium& medium = *medium_;
+  MutexLock lock(medium.mutex);
+  if (!medium.crash_stands) medium.StrikeInFlight();
+  if (kind == CrashKind::kPowerCut) {
+    const PowerCut cut = medium.ChooseCut();
+    for (const auto& [path, inode] : medium.files) inode->Lose(cut, medium.random);
+  }
+  ++medium.life;
+  medium.locked.clear();
+  medium.nth_faults.clear();
+  medium.crash_at_write = 0;
+  medium.crash_stands = false;
+}
+
+void SimDisk::ReleaseHanging() {
+  std::list<Medium::InFlight> released;
+  {
+    MutexLock lock(medium_->mutex);
+    released.swap(medium_->hanging);
+  }
+  for (const Medium::InFlight& flying : released) flying.reactor->Complete(flying.op, -EIO);
+}
+
+Status SimDisk::Peek(const std::string& path, uint64_t offset, MutableByteSpan into) const {
+  MutexLock lock(medium_->mutex);
+  const auto found = medium_->files.find(Normal(path));
+  if (found == medium_->files.end()) return Failure(path, "peeking", ENOENT);
+  found->second->Read(offset, into);
+  return Ok();
+}
+
+Status SimDisk::Poke(const std::string& path, uint64_t offset, ByteSpan from) {
+  MutexLock lock(medium_->mutex);
+  const auto found = medium_->files.find(Normal(path));
+  if (found == medium_->files.end()) return Failure(path, "poking", ENOENT);
+  found->second->Poke(offset, from);
+  return Ok();
+}
+
+Status SimDisk::FlipBit(const std::string& path, uint64_t bit) {
+  std::array<std::byte, 1> byte;
+  DFKV_RETURN_IF_ERROR(Peek(path, bit / 8, byte));
+  byte[0] ^= std::byte{1} << (bit % 8);
+  return Poke(path, bit / 8, byte);
+}
+
+uint64_t SimDisk::Count(Op::Kind kind) const {
+  MutexLock lock(medium_->mutex);
+  const auto found = medium_->counts.find(kind);
+  return found == medium_->counts.end() ? 0 : found->second;
+}
+
+uint64_t SimDisk::in_flight() const {
+  MutexLock lock(medium_->mutex);
+  return medium_->in_flight.size() + medium_->hanging.size();
+}
+
+}  // namespace dfkv::io
