@@ -1,6 +1,7 @@
 // Opening a store, its pins and tickets, and what it says about itself.
 #include "store/store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "store/store_impl.h"
@@ -195,9 +196,8 @@ void StoreImpl::RegisterGauges() {
   add(
       "dfkv_failed_disks", "Disks out of use after repeated errors.", {},
       [](S& s, size_t) {
-        double failed = 0;
-        for (const auto& disk : s.disks_) failed += disk->failed() ? 1 : 0;
-        return failed;
+        const auto failed = [](const auto& disk) { return disk->failed(); };
+        return double(std::count_if(s.disks_.begin(), s.disks_.end(), failed));
       },
       0);
   add(

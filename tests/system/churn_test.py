@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from harness import (BUSY, MIB, NOT_FOUND, OK, TIMEOUT, UNAVAILABLE, NodeTest, value_of, wait_for)
+from harness import (BUSY, MIB, NOT_FOUND, OK, TIMEOUT, UNAVAILABLE, NodeTest, pause, value_of, wait_for)
 
 SEED = 20260103
 
@@ -75,7 +75,7 @@ class KillTest(NodeTest):
             node.kill()
             if run % 5 == 2:  # and once more while it recovers
                 node.spawn()
-                time.sleep(0.002 * run)
+                pause(0.002 * run)
                 node.kill()
             node.start()
             acknowledged += stored
@@ -100,7 +100,7 @@ class KillTest(NodeTest):
                 self.assertEqual(library.put(key, value_of(key, 50_000)), OK)
                 acknowledged.append((key, 50_000))
             node.process.send_signal(signal.SIGTERM)
-            time.sleep(0.001 * run)
+            pause(0.001 * run)
             node.kill()
             node.start()
             self.check(node, acknowledged)

@@ -167,12 +167,18 @@ def hash_of(key):
     return number
 
 
+def pause(seconds):
+    """Lets a process run for a moment, between two looks at it or before a fault strikes it. The one place of a
+    sleep: nothing may depend on what happens meanwhile (docs/decisions/0005)."""
+    time.sleep(seconds)
+
+
 def wait_for(condition, seconds=20, what="the condition"):
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
             raise AssertionError(f"{what} did not come true in {seconds} s")
-        time.sleep(0.01)
+        pause(0.01)
 
 
 # --- libdfkv.so ---

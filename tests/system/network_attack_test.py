@@ -9,7 +9,7 @@ import struct
 import time
 import unittest
 
-from harness import (CORRUPT, HEADER, INVALID, MAGIC, MIB, NOT_FOUND, OK, TOO_SMALL, Closed, NodeTest, Wire,
+from harness import (CORRUPT, HEADER, INVALID, MAGIC, MIB, NOT_FOUND, OK, TOO_SMALL, Closed, NodeTest, Wire, pause,
                      crc32c, frame_of, get_item, hello_frame, key_item, put_item, request_frame, value_of)
 
 SEED = 20260102
@@ -205,7 +205,7 @@ class SlowReaderTest(Network):
                     served += wire.call("get", [get_item(3, MIB)]).payload == value
                 except (TimeoutError, Closed):
                     pass
-            time.sleep(0.05)
+            pause(0.05)
         self.assertGreater(served, 0, "slow readers starve the others")
 
 
@@ -326,7 +326,7 @@ class StoppedNodeTest(Network):
         until = time.monotonic() + 20
         while library.get("kept") != (OK, value):
             self.assertLess(time.monotonic(), until, "the node is not found again")
-            time.sleep(0.05)
+            pause(0.05)
 
 
 if __name__ == "__main__":

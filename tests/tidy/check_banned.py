@@ -33,7 +33,7 @@ RULES = [
          r"^src/base/random\.(h|cc)$", "use dfkv::Random (base/random.h)"),
     Rule(r"\bthrow\b", r"^src/base/option_cli\.cc$", "return a Status"),
     Rule(r"\busing\s+namespace\b", None, "name what is used"),
-    Rule(r"(?<![\w.])(?:time\.|_time\.)?sleep\s*\(", r"^tests/tidy/", "wait for the event itself", (".py",), False),
+    Rule(r"(?<![\w.])(?:time\.|_time\.)?sleep\s*\(", r"^tests/(?:tidy/|system/harness\.py$)", "wait for the event itself", (".py",), False),
     Rule(r"^[^#\n]*(?<![\w./-])u?sleep\s+[\d.$]", None, "wait for the event itself", (".sh", "Makefile"), False),
     Rule(r"\b(?:TODO|FIXME|XXX)\b", r"^tests/tidy/", "do it, or file an issue",
          (".h", ".cc", ".c", ".py", ".sh", ".md", ".cmake", ".txt", ".toml", ".json", ".yml", "Makefile"), False),
