@@ -31,9 +31,17 @@ PutOp* StoreImpl::AddPut(const PutRequest& request, PutStart* start, Doomed* unr
       start->outcome = present.served() ? PutStart::Outcome::kPresent : PutStart::Outcome::kInFlight;
       return nullptr;
     }
+  }
+  const uint64_t inflight = AlignUp(request.length, kBlockBytes);
+  if (stopping_.load(std::memory_order_acquire) || !TakeInflight(inflight)) {
+    metrics_.put_busy.Add();
+    start->status = Code::kBusy;
+    return nullptr;
+  }
+  if (found != kNoRef) {
     DFKV_PROBE("put: supersedes an object out of reach");
-    present.state = State::kGhost;
-    *unreachable = DoomedOf(present, found);
+    shard.At(found).state = State::kGhost;
+    *unreachable = DoomedOf(shard.At(found), found);
   }
   const Ref ref = shard.Add(request.key);
   Descriptor& descriptor = shard.At(ref);
@@ -50,7 +58,7 @@ PutOp* StoreImpl::AddPut(const PutRequest& request, PutStart* start, Doomed* unr
     added.cell.length = descriptor.length;
     added.cell.crc = descriptor.crc;
     added.cell.depth = descriptor.depth;
-    added.inflight_bytes = AlignUp(request.length, kBlockBytes);
+    added.inflight_bytes = inflight;
     added.expires_at = reactor->Now() + Nanos{options_.put_expiry_ms} * kMillisecond;
   });
   descriptor.disk_unit = op->number;
@@ -86,19 +94,10 @@ PutStart StoreImpl::BeginPut(const PutRequest& request) {
     start.status = {Code::kTooLarge, Cat("largest object: ", max_object_bytes_, " bytes")};
     return start;
   }
-  const uint64_t inflight = AlignUp(request.length, kBlockBytes);
-  if (stopping_.load(std::memory_order_acquire) || !TakeInflight(inflight)) {
-    metrics_.put_busy.Add();
-    start.status = Code::kBusy;
-    return start;
-  }
   Doomed unreachable;
   PutOp* op = AddPut(request, &start, &unreachable);
   if (unreachable.disk != nullptr) (void)ClearDoomed(unreachable);
-  if (op == nullptr) {
-    put_inflight_bytes_.fetch_sub(inflight, std::memory_order_acq_rel);
-    return start;
-  }
+  if (op == nullptr) return start;
   const Status reserved = ReservePut(op);
   if (!reserved.ok()) {
     if (reserved == Code::kBusy) metrics_.put_busy.Add();

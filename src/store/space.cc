@@ -70,14 +70,22 @@ void Space::OnBatch(evict::RequestKind kind, uint64_t now, std::span<const Touch
     request.now = now_;
     request.chain = scratch_;
     PolicyOf(size_class).OnRequest(request);
+    states_[size_class].told = now_;
   }
 }
 
 void Space::Commit(uint32_t unit, uint32_t owner, uint64_t id, uint32_t depth) {
   const uint32_t size_class = slots_.extent(slots_.ExtentOf(unit)).size_class;
   slots_.Commit(unit, owner, now_);
+  ClassState& state = states_[size_class];
+  if (state.told < now_) {  // the batch may have gone to another class: its policy's clock stood still
+    evict::Request request;
+    request.kind = evict::RequestKind::kOther;
+    request.now = state.told = now_;
+    PolicyOf(size_class).OnRequest(request);
+  }
   PolicyOf(size_class).Insert({id, Handle(owner), depth});
-  ++states_[size_class].live;
+  ++state.live;
 }
 
 void Space::Uncommit(uint32_t unit, uint32_t owner, uint64_t id, EraseReason reason) {

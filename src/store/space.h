@@ -94,6 +94,7 @@ class Space {
   struct ClassState {
     std::unique_ptr<evict::Policy> policy;  // made on first use
     uint64_t live = 0;
+    uint64_t told = 0;        // the last batch that the policy knows of
     uint32_t until_look = 0;  // takes until other classes' extents are compared again
   };
   evict::Policy& PolicyOf(uint32_t size_class);

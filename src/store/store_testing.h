@@ -52,6 +52,16 @@ class StoreUser {
     return reactor_->RunTask(PutTask(store_, key, bytes, depth));
   }
   Status PutSeeded(uint64_t number, size_t size) { return Put(KeyOf(number), BytesOf(number, size)); }
+  // Objects first .. first + count - 1, many at a time.
+  Status PutMany(uint64_t first, uint64_t count, size_t size) {
+    Many many{store_, first, first + count, size, {}, 0};
+    for (int i = 0; i < 32; ++i) {
+      ++many.workers;
+      reactor_->QueueReady(many.Work(&many).Release());
+    }
+    reactor_->RunUntil([&] { return many.workers == 0; });
+    return many.status;
+  }
   Status Remove(const ObjectKey& key) { return reactor_->RunTask(store_->Remove(key, kNever)); }
   Result<ReadPin> Get(const ObjectKey& key) { return reactor_->RunTask(GetTask(store_, key)); }
   // "hit", "miss", or the code; "WRONG" when the bytes are not those of PutSeeded.
@@ -101,6 +111,23 @@ class StoreUser {
   }
 
  private:
+  struct Many {
+    Store* store;
+    uint64_t next;
+    uint64_t end;
+    size_t size;
+    Status status;
+    int workers;
+    static io::Task<void> Work(Many* many) {
+      while (many->next < many->end) {
+        const uint64_t number = many->next++;
+        const std::vector<std::byte> bytes = BytesOf(number, many->size);
+        const Status status = co_await PutTask(many->store, KeyOf(number), bytes, UINT32_MAX);
+        if (!status.ok()) many->status = status;
+      }
+      --many->workers;
+    }
+  };
   Store* store_;
   io::Reactor* reactor_;
 };
