@@ -242,11 +242,11 @@ TEST_F(SlabStore, EveryAcknowledgedPutSurvivesKill9) {
   for (int round = 0; round < 5; ++round) {
     int pipe_ends[2];
     ASSERT_EQ(pipe(pipe_ends), 0);
+    reactor_.reset();  // with its threads: they would not be in the child
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       close(pipe_ends[0]);
-      (void)reactor_.release();  // its threads stayed with the parent
       reactor_ = NewReactor();
       if (!Open().ok()) _exit(1);
       for (uint64_t i = 0;; ++i) {
@@ -270,6 +270,7 @@ TEST_F(SlabStore, EveryAcknowledgedPutSurvivesKill9) {
     close(pipe_ends[0]);
     int wait_status = 0;
     waitpid(child, &wait_status, 0);
+    reactor_ = NewReactor();
     ASSERT_TRUE(WIFSIGNALED(wait_status)) << WEXITSTATUS(wait_status);
     ASSERT_TRUE(Open().ok());
     const uint64_t last = *stored.rbegin();

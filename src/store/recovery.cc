@@ -152,6 +152,29 @@ void LogSummary(const std::string& directory, const RecoveryCounts& counts) {
 
 }  // namespace
 
+// A descriptor for it; kNoRef when its key, its slot or its extent is a newer one's.
+Ref StoreImpl::AddFound(const Found& found) {
+  const Cell& cell = found.cell;
+  IndexShard& shard = index_.ShardOf(cell.key);
+  {
+    MutexLock lock(shard.mutex);
+    if (shard.Find(cell.key) != kNoRef) return kNoRef;
+  }
+  if (!disks_[found.disk]->Adopt(cell)) return kNoRef;
+  MutexLock lock(shard.mutex);
+  const Ref ref = shard.Add(cell.key);
+  Descriptor& descriptor = shard.At(ref);
+  descriptor.state = Descriptor::State::kCommitted;
+  descriptor.generation = cell.generation;
+  descriptor.length = cell.length;
+  descriptor.crc = cell.crc;
+  descriptor.depth = cell.depth;
+  descriptor.disk_unit = cell.unit;
+  descriptor.disk = static_cast<uint8_t>(found.disk);
+  descriptor.Set(Descriptor::kRecorded);
+  return ref;
+}
+
 void StoreImpl::RecoverBlocking() {
   std::vector<Found> found;
   Summary summary;
@@ -171,28 +194,15 @@ void StoreImpl::RecoverBlocking() {
   std::vector<std::pair<Ref, size_t>> kept;
   kept.reserve(found.size());
   for (size_t i = 0; i < found.size(); ++i) {
-    const Cell& cell = found[i].cell;
-    IndexShard& shard = index_.ShardOf(cell.key);
-    MutexLock lock(shard.mutex);
-    const bool fits = shard.Find(cell.key) == kNoRef && disks_[found[i].disk]->Adopt(cell);
-    if (!fits) {
-      stale[found[i].disk].push_back(cell);
+    const Ref ref = AddFound(found[i]);
+    if (ref == kNoRef) {
+      stale[found[i].disk].push_back(found[i].cell);
       continue;
     }
-    const Ref ref = shard.Add(cell.key);
-    Descriptor& descriptor = shard.At(ref);
-    descriptor.state = Descriptor::State::kCommitted;
-    descriptor.generation = cell.generation;
-    descriptor.length = cell.length;
-    descriptor.crc = cell.crc;
-    descriptor.depth = cell.depth;
-    descriptor.disk_unit = cell.unit;
-    descriptor.disk = static_cast<uint8_t>(found[i].disk);
-    descriptor.Set(Descriptor::kRecorded);
     kept.push_back({ref, i});
-    if (cell.length > ram_->classes().extent_bytes()) {
+    if (found[i].cell.length > ram_->classes().extent_bytes()) {
       ++summary.too_large;
-      summary.largest = std::max<uint64_t>(summary.largest, cell.length);
+      summary.largest = std::max<uint64_t>(summary.largest, found[i].cell.length);
     }
   }
   for (size_t d = 0; d < disks_.size(); ++d) {

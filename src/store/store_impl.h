@@ -69,6 +69,7 @@ class StoreImpl final : public Store, private DiskOwner {
   Status OpenArena();
   Status OpenDisksBlocking(io::Disk& disk);
   Status OpenDiskBlocking(io::Disk& disk, size_t i, uint64_t capacity_bytes);
+  Ref AddFound(const Found& found);
   void RecoverBlocking();
   void RegisterGauges();
 
