@@ -18,14 +18,17 @@
 namespace dfkv::client {
 namespace {
 
-constexpr uint32_t kStallMs = 300;
+// Of the tests about silence; the others have a stall time that no busy machine reaches. Upper bounds on time
+// are generous: they tell a promise kept from one broken, not a fast machine from a slow one.
+constexpr uint32_t kStallMs = 600;
+constexpr Nanos kSoon = 10 * kSecond;
 
 class ClientFaults : public ::testing::Test {
  protected:
   ClientFaults() {
     SetLogSink([](LogLevel, std::string_view) {});
     options_.key_namespace = "faults";
-    options_.stall_ms = kStallMs;
+    options_.stall_ms = 60'000;
     options_.peer_cooldown_ms = 60'000;  // unless a test says otherwise, an avoided peer stays so
     options_.peer_cooldown_max_ms = 60'000;
   }
@@ -223,6 +226,7 @@ TEST_F(ClientFaults, ARefusedConnectionFailsAtOnceAndIsAvoided) {
 }
 
 TEST_F(ClientFaults, OtherNodesItemsAreNotAffected) {
+  options_.stall_ms = kStallMs;
   FakeNode good;
   SilentPort silent;
   Client& client = Open({good.address(), silent.address(), UnusedAddress()});
@@ -234,32 +238,32 @@ TEST_F(ClientFaults, OtherNodesItemsAreNotAffected) {
   EXPECT_EQ(stored, good.object_count());
   EXPECT_EQ(CountOf(put, Code::kUnavailable), sizes.size() - stored);
   size_t wrong = 0;
-  const Nanos begin = Now();
   EXPECT_EQ(CountOf(caller.GetAll(0, sizes, &wrong), Code::kOk), stored);
   EXPECT_EQ(wrong, 0u);
-  EXPECT_LT(Now() - begin, kStallMs * kMillisecond / 2);  // both others are avoided by now
+  EXPECT_EQ(Metric("dfkv_client_unhealthy_skips_total"), sizes.size() - stored);  // both others are avoided
 }
 
 TEST_F(ClientFaults, AStoppedNodeCostsOneStallThenNothing) {
+  options_.stall_ms = kStallMs;
   SilentPort silent;
   Caller caller(Open({silent.address()}));
-  Nanos begin = Now();
+  const Nanos begin = Now();
   EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
-  EXPECT_LE(Now() - begin, kStallMs * kMillisecond + 50 * kMillisecond);
+  EXPECT_LE(Now() - begin, kSoon);
   EXPECT_GE(Now() - begin, kStallMs * kMillisecond / 2);
-  begin = Now();
   EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
-  EXPECT_LT(Now() - begin, kStallMs * kMillisecond / 4);
+  EXPECT_EQ(Metric("dfkv_client_unhealthy_skips_total"), 1);
   EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
 }
 
 TEST_F(ClientFaults, ABlackHoleCostsOneStallThenNothing) {
+  options_.stall_ms = kStallMs;
   SilentPort hole(0);
   hole.Fill();
   Caller caller(Open({hole.address()}));
   const Nanos begin = Now();
   EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
-  EXPECT_LE(Now() - begin, kStallMs * kMillisecond + 50 * kMillisecond);
+  EXPECT_LE(Now() - begin, kSoon);
   EXPECT_EQ(caller.Exist(1), Code::kUnavailable);
   EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
 }
@@ -277,6 +281,7 @@ TEST_F(ClientFaults, ConnectHasItsOwnLimit) {
 
 // A node that stops in the middle is found out by its silence on PING, also when the deadline is far away.
 TEST_F(ClientFaults, SilenceIsFoundOutLongBeforeADistantDeadline) {
+  options_.stall_ms = kStallMs;
   FakeNode node;
   node.set_script(First(wire::Op::kGet, 1, FakeAction::kHold));
   Client& client = Open({node.address()});
@@ -285,11 +290,12 @@ TEST_F(ClientFaults, SilenceIsFoundOutLongBeforeADistantDeadline) {
   const Nanos begin = Now();
   EXPECT_EQ(GetGuarded(client, 1, into, 60'000).code, Code::kUnavailable);
   EXPECT_LT(Now() - begin, 10 * kSecond);
-  EXPECT_EQ(Metric("dfkv_client_health_checks_total"), 1);
+  EXPECT_GE(Metric("dfkv_client_health_checks_total"), 1);
 }
 
 // A node that answers PING is slow, not dead: the call waits for its deadline, and the node is not avoided.
 TEST_F(ClientFaults, ASlowNodeIsWaitedForAndNotAvoided) {
+  options_.stall_ms = kStallMs;
   FakeNode node;
   node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
   Client& client = Open({node.address()});
@@ -304,6 +310,7 @@ TEST_F(ClientFaults, ASlowNodeIsWaitedForAndNotAvoided) {
 }
 
 TEST_F(ClientFaults, ASlowAnswerWithinTheDeadlineIsAHit) {
+  options_.stall_ms = kStallMs;
   FakeNode node;
   node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
   Client& client = Open({node.address()});
@@ -320,19 +327,20 @@ TEST_F(ClientFaults, ASlowAnswerWithinTheDeadlineIsAHit) {
 
 // Deadlines shorter than the stall time: calls end in time, and the silence adds up to a dead node.
 TEST_F(ClientFaults, ShortDeadlinesHoldAndAddUp) {
+  options_.stall_ms = kStallMs;
   SilentPort silent;
   Caller caller(Open({silent.address()}), 60);
   int timeouts = 0;
   while (timeouts < 50) {
     const Nanos begin = Now();
     const Code code = caller.Exist(1);
-    EXPECT_LE(Now() - begin, kStallMs * kMillisecond);
+    EXPECT_LE(Now() - begin, kSoon);
     if (code == Code::kUnavailable) break;
     ASSERT_EQ(code, Code::kTimeout);
     ++timeouts;
   }
-  EXPECT_GE(timeouts, 3);
-  EXPECT_LE(timeouts, 6);
+  EXPECT_GE(timeouts, 1);
+  EXPECT_LE(timeouts, 10);
   EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 1);
 }
 
@@ -356,6 +364,7 @@ TEST_F(ClientFaults, ALateAnswerIsNeverWritten) {
 
 // A node without room stops reading a PUT, and the PING behind it: it is asked on a second connection.
 TEST_F(ClientFaults, APutThatTheNodeDoesNotReadEndsAtItsDeadline) {
+  options_.stall_ms = kStallMs;
   FakeNode node;
   node.set_script(First(wire::Op::kPut, 1, FakeAction::kHold));
   Caller caller(Open({node.address()}), 4 * kStallMs);
@@ -372,6 +381,7 @@ TEST_F(ClientFaults, APutThatTheNodeDoesNotReadEndsAtItsDeadline) {
 }
 
 TEST_F(ClientFaults, APutIsWaitedForWhileTheNodeLives) {
+  options_.stall_ms = kStallMs;
   FakeNode node;
   node.set_script(First(wire::Op::kPut, 1, FakeAction::kHold));
   Caller caller(Open({node.address()}), 60'000);
@@ -385,6 +395,7 @@ TEST_F(ClientFaults, APutIsWaitedForWhileTheNodeLives) {
 }
 
 TEST_F(ClientFaults, APutToANodeThatStopsIsGivenUp) {
+  options_.stall_ms = kStallMs;
   FakeNode node;
   node.set_script(First(wire::Op::kPut, 1, FakeAction::kHold));
   node.refuse_hello_after(1);
@@ -430,7 +441,7 @@ TEST_F(ClientFaults, AProbeThatHangsDelaysACallOnlyBriefly) {
   while (ProbeHits("client.lane.probe_left_behind") < left_behind + 3 && Now() < until) {
     const Nanos begin = Now();
     EXPECT_EQ(patient.Exist(1), Code::kUnavailable);
-    EXPECT_LT(Now() - begin, kSecond);
+    EXPECT_LT(Now() - begin, kSoon);
   }
   EXPECT_GE(ProbeHits("client.lane.probe_left_behind"), left_behind + 3);
 }

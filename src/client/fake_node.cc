@@ -205,9 +205,11 @@ bool FakeNode::WaitForRelease(int fd, bool answer_pings) {
 
 bool FakeNode::Handle(int fd, Request& request) {
   const wire::Op op = request.view.op();
+  Script script;
   {
     MutexLock lock(mutex_);
     ++requests_[op];
+    script = script_;
   }
   std::array<std::byte, wire::kErrorAnswerBytesMax> out;
   if (op == wire::Op::kPing) {
@@ -216,7 +218,7 @@ bool FakeNode::Handle(int fd, Request& request) {
     spec.request_id = request.view.header.request_id;
     return SendFull(fd, ByteSpan(out).first(wire::EncodeAnswer(out, spec)));
   }
-  const FakeAction action = script_ ? script_(request.view) : FakeAction::kAnswer;
+  const FakeAction action = script ? script(request.view) : FakeAction::kAnswer;
   switch (action) {
     case FakeAction::kClose:
       return false;

@@ -55,8 +55,11 @@ class FakeNode {
 
   std::string address() const;
   uint16_t port() const { return port_; }
-  // Called for every request but PING, on the connection's thread. Set before the first call.
-  void set_script(Script script) { script_ = std::move(script); }
+  // Called for every request but PING, on the connection's thread.
+  void set_script(Script script) {
+    MutexLock lock(mutex_);
+    script_ = std::move(script);
+  }
   // Connections after the first `count` get no answer to HELLO until Release.
   void refuse_hello_after(uint64_t count) { hellos_ = count; }
   void Release();           // lets held requests go on
@@ -105,7 +108,6 @@ class FakeNode {
   void Spoil(Reply& reply, FakeAction action) const;
 
   const FakeNodeOptions options_;
-  Script script_;
   std::atomic<uint64_t> hellos_{UINT64_MAX};
   int listener_ = -1;
   uint16_t port_ = 0;
@@ -113,6 +115,7 @@ class FakeNode {
 
   mutable Mutex mutex_;
   CondVar changed_;
+  Script script_ GUARDED_BY(mutex_);
   std::map<ObjectKey, Object> objects_ GUARDED_BY(mutex_);
   std::list<Connection> connections_ GUARDED_BY(mutex_);
   std::map<wire::Op, uint64_t> requests_ GUARDED_BY(mutex_);
