@@ -32,7 +32,8 @@ struct PutState {
 
 void Handler::OnPut(const wire::RequestView& request, net::ServerCall* call) {
   Lane& lane = LaneOf(call);
-  store_.NoteBatch(store::BatchKind::kPut, KeysOf<wire::PutItem>(request, lane));
+  const auto& keys = KeysOf<wire::PutItem>(request, lane);
+  lane.lengths.clear();
   auto* state = new PutState;
   state->call = call;
   state->start = SampleStart(lane, *call->reactor);
@@ -40,8 +41,10 @@ void Handler::OnPut(const wire::RequestView& request, net::ServerCall* call) {
   state->items.resize(request.item_count());
   for (uint32_t i = 0; i < request.item_count(); ++i) {
     const auto item = request.item<wire::PutItem>(i);
-    state->items[i].request = {lane.keys[i], item.length, item.crc, item.depth};
+    state->items[i].request = {keys[i], item.length, item.crc, item.depth};
+    lane.lengths.push_back(item.length);
   }
+  store_.NoteBatch(store::BatchKind::kPut, keys, lane.lengths);
   call->state = state;
 }
 

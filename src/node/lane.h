@@ -65,6 +65,7 @@ struct Lane {
   Lane(uint32_t reads_max, uint64_t read_bytes_max) : reads(reads_max, read_bytes_max) {}
 
   std::vector<ObjectKey> keys;
+  std::vector<uint64_t> lengths;  // of a PUT's values
   std::vector<wire::AnswerItem> items;
   std::vector<net::Value> values;
   std::vector<uint32_t> later;  // items of the request at hand that have to wait

@@ -118,7 +118,10 @@ class Store {
 
   // --- Plain ---
   // Tells eviction about one client batch, in the client's order (chain order), before its operations run.
-  virtual void NoteBatch(BatchKind kind, std::span<const ObjectKey> keys) = 0;
+  // `lengths`: of a PUT's values, one per key.
+  virtual void NoteBatch(BatchKind kind, std::span<const ObjectKey> keys,
+                         std::span<const uint64_t> lengths) = 0;
+  void NoteBatch(BatchKind kind, std::span<const ObjectKey> keys) { NoteBatch(kind, keys, {}); }
   // Present length, or NotFound.
   virtual Result<uint64_t> Length(const ObjectKey& key) = 0;
   // kRam: *pin holds the object. kDisk: present, but Get has to read it.

@@ -27,7 +27,8 @@ class StoreImpl final : public Store, private DiskOwner {
   // Start: the arena, then the disks, then what they hold.
   Status StartBlocking(io::Disk& disk);
 
-  void NoteBatch(BatchKind kind, std::span<const ObjectKey> keys) override;
+  using Store::NoteBatch;
+  void NoteBatch(BatchKind kind, std::span<const ObjectKey> keys, std::span<const uint64_t> lengths) override;
   Result<uint64_t> Length(const ObjectKey& key) override;
   Lookup TryGet(const ObjectKey& key, ReadPin* pin) override;
   PutStart BeginPut(const PutRequest& request) override;

@@ -66,7 +66,8 @@ DiskTier* StoreImpl::DiskFor(const ObjectKey& key) {
   return best;
 }
 
-void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys) {
+void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys,
+                          std::span<const uint64_t> lengths) {
   if (keys.empty()) return;
   thread_local std::vector<Seen> seen;
   thread_local std::vector<Touch> chain;
@@ -74,6 +75,8 @@ void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys) {
   for (const ObjectKey& key : keys) {
     Seen entry;
     entry.id = HashOf(key);
+    const uint64_t told = seen.size() < lengths.size() ? lengths[seen.size()] : 0;
+    if (told <= max_object_bytes_) entry.length = static_cast<uint32_t>(told);
     IndexShard& shard = index_.ShardOf(key);
     MutexLock lock(shard.mutex);
     const Ref ref = shard.Find(key);
