@@ -102,6 +102,12 @@ class Node:
         getattr(self, how)()
         return self.start()
 
+    def freeze(self):
+        """SIGSTOP, and waits until every thread has stopped."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        wait_for(lambda: all(path.read_text().rsplit(")", 1)[1].split()[0] == "T" for path in tasks.glob("*/stat")))
+
     def alive(self):
         return self.process is not None and self.process.poll() is None
 

@@ -309,7 +309,7 @@ class StoppedNodeTest(Network):
         library = self.library(node, deadline_ms=0, peer_cooldown_ms=200, peer_cooldown_max_ms=500)
         value = value_of("kept", 10_000)
         self.assertEqual(library.put("kept", value), OK)
-        node.process.send_signal(signal.SIGSTOP)
+        node.freeze()
         try:
             started = time.monotonic()
             self.assertNotEqual(library.exist("kept"), OK)
