@@ -41,8 +41,8 @@ struct SimOptions {
 struct SimResult {
   double token_hit_ratio = 0;
   uint64_t ids = 0;             // keys given to the policy, over all batches
-  double ns_per_id = 0;         // time in the policy, all calls
-  double ns_max = 0;            // the longest single call
+  double ns_per_id = 0;         // CPU time in the policy, all calls
+  double ns_max = 0;            // the longest single call of those sampled
   double bytes_per_object = 0;  // of the policy's memory at its largest, by capacity
 };
 
