@@ -61,7 +61,10 @@ void Arc::Insert(KnownTable& table, Index i, size_t capacity, std::vector<Index>
       Forget(table, kArcT1, dropped);
     }
   } else if (size() + ghosts() >= capacity) {
-    if (size() + ghosts() >= 2 * capacity) Forget(table, kArcB2, dropped);
+    // After the capacity has shrunk T2 alone may be this large: then Trim catches up.
+    if (size() + ghosts() >= 2 * capacity && ghosts() > 0) {
+      Forget(table, lists_[kArcB2].empty() ? kArcB1 : kArcB2, dropped);
+    }
     if (size() >= capacity) Replace(table, false, capacity, dropped);
   }
   MoveTo(table, i, kArcT1);

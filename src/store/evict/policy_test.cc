@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <vector>
 
 #include "base/fault.h"
 #include "base/random.h"
+#include "base/text.h"
 
 namespace dfkv::store::evict {
 namespace {
@@ -206,7 +208,7 @@ TEST_P(EveryPolicy, StaleHandlesInABatchAreAbsent) {
 // Random operations against a set: a victim is live and allowed, nothing is lost, memory stays bounded.
 TEST_P(EveryPolicy, RandomOperations) {
   const uint64_t seed = SeedFromSystem();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::printf("seed %s\n", Cat(seed).c_str());  // before anything may crash
   Random random(seed);
   Space space(GetParam(), 200);
   for (int step = 0; step < 20000; ++step) {
@@ -279,7 +281,7 @@ TEST_P(EveryPolicy, WorksWithATinyBudget) {
   constexpr uint64_t kCapacity = 5000;
   Space space(GetParam(), kCapacity, 70);
   const uint64_t seed = SeedFromSystem();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::printf("seed %s\n", Cat(seed).c_str());  // before anything may crash
   Random random(seed);
   uint64_t next = 1000000;
   for (int request = 0; request < 20000; ++request) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <list>
 #include <map>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "store/evict/arc.h"
 #include "store/evict/history.h"
 #include "store/evict/known.h"
@@ -21,9 +23,8 @@ namespace {
 
 class Seeded : public testing::Test {
  protected:
-  Seeded() : seed_(SeedFromSystem()), trace_(__FILE__, __LINE__, testing::Message() << "seed " << seed_) {}
-  uint64_t seed_;
-  testing::ScopedTrace trace_;
+  Seeded() { std::printf("seed %s\n", Cat(seed_).c_str()); }
+  const uint64_t seed_ = SeedFromSystem();
   Random random_{seed_};
 };
 using NodeTableTest = Seeded;
@@ -265,6 +266,18 @@ TEST_F(ArcTest, AgreesWithThePaper) {
     for (const Index x : all) ASSERT_EQ(uint64_t{table[x].arc_list}, model.ListOf(x)) << "step " << step;
     for (const Index x : dropped) ASSERT_FALSE(Arc::Holds(table[x]));
   }
+}
+
+TEST_F(ArcTest, SurvivesACapacityThatShrinks) {
+  KnownTable table;
+  Arc arc;
+  std::vector<Index> dropped;
+  std::vector<Index> all;
+  for (uint64_t id = 0; id < 60; ++id) all.push_back(table.Add(id));
+  for (int i = 0; i < 20; ++i) arc.Insert(table, all[i], 20, dropped);
+  for (int i = 0; i < 20; ++i) arc.Touch(table, all[i]);  // T2 alone
+  for (int i = 20; i < 60; ++i) arc.Insert(table, all[i], 5, dropped);
+  EXPECT_LE(arc.size(), 20u);
 }
 
 TEST_F(RecencyTest, KeepsLruAndTheColdestLiveObject) {

@@ -69,7 +69,7 @@ TEST(TraceLine, BadLinesNameTheColumn) {
 
 TEST(TraceLine, AnyBytesAreRefusedOrRead) {
   const uint64_t seed = SeedFromSystem();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::printf("seed %s\n", Cat(seed).c_str());  // before anything may crash
   Random random(seed);
   const std::string good = R"({"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4, 5]})";
   for (int i = 0; i < 20000; ++i) {
@@ -176,7 +176,7 @@ uint64_t BestByTrying(const std::vector<TraceRequest>& requests, size_t capacity
 
 TEST(Offline, IsTheBestOfAllChoices) {
   const uint64_t seed = SeedFromSystem();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::printf("seed %s\n", Cat(seed).c_str());  // before anything may crash
   Random random(seed);
   for (int round = 0; round < 30; ++round) {
     // Chains of a small tree: node n's children are 2n and 2n + 1; the block of node n is 8 - n.
