@@ -42,7 +42,7 @@ Result<std::unique_ptr<ReactorGroup>> ReactorGroup::StartBlocking(const io::Reac
   for (uint32_t i = 0; i < count && failure.ok(); ++i) {
     Done ready;
     // Made on its own thread: an io_uring belongs to the thread that created it.
-    group->threads_.emplace_back(Cat("reactor-", i), [&, i, slot = &group->reactors_[i]] {
+    group->threads_.emplace_back(Cat("reactor-", i), [&, slot = &group->reactors_[i]] {
       Result<std::unique_ptr<io::Reactor>> made = io::MakeReactor(options);
       if (!made.ok()) {
         failure = made.status();
