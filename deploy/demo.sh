@@ -2,7 +2,7 @@
 # The demo behind `make run`: starts one node on loopback, runs a verified chat-like workload on it, shows what it did,
 # and serves until Ctrl-C. DEMO_SECONDS=n: the workload takes about n seconds and the demo ends by itself, status 0.
 # DEMO_DIR is where its data stays (demo-data); a second run starts warm from it. DEMO_CAP and DEMO_RAM are the node's
-# capacity and RAM tier.
+# capacity and RAM tier, DEMO_WORK_SECONDS (15) how long the workload takes when the demo then goes on serving.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -87,7 +87,7 @@ echo "node on 127.0.0.1:$port, data in $data ($((capacity >> 20)) MiB), $objects
 echo $((run + 1)) >"$data/runs"
 
 echo "workload: chats with shared system prompts, every byte compared"
-"$programs/dfkv_bench" demo --members "demo=127.0.0.1:$port" --run "$run" --seconds "${seconds:-15}" \
+"$programs/dfkv_bench" demo --members "demo=127.0.0.1:$port" --run "$run" --seconds "${seconds:-${DEMO_WORK_SECONDS:-15}}" \
   --progress "$([ -t 2 ] && echo auto || echo on)" 9>&- || fail "the workload failed; the node's log: $data/node.log"
 cat <<TEXT
   metrics: http://$admin/metrics
