@@ -23,6 +23,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming): C names, fixed by the ABI. */
+
 typedef void* dfkv_client_t;
 
 /* ---------------------------------------------------------------------------------------- ABI v2, frozen */
@@ -223,6 +225,8 @@ int dfkv_node_stats3(dfkv_client_t client, const char* member, char* buf, uint64
 const char* dfkv_last_error(void);
 /* "NotFound"; "Unknown" for a number outside the table. */
 const char* dfkv_code_name3(int code);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -18,16 +18,15 @@ class Pin {
   Pin() = default;
   // Takes over `holder`; its destructor lets go.
   template <typename Holder>
-    requires(!std::is_same_v<std::remove_cvref_t<Holder>, Pin> && std::is_rvalue_reference_v<Holder &&>)
-  explicit Pin(Holder&& holder) {
-    using H = std::remove_cvref_t<Holder>;
-    static_assert(sizeof(H) <= kRoom && alignof(H) <= alignof(std::max_align_t));
-    static_assert(std::is_nothrow_move_constructible_v<H>);
-    ::new (static_cast<void*>(room_)) H(std::move(holder));
+    requires(!std::is_same_v<Holder, Pin>)
+  explicit Pin(Holder holder) {
+    static_assert(sizeof(Holder) <= kRoom && alignof(Holder) <= alignof(std::max_align_t));
+    static_assert(std::is_nothrow_move_constructible_v<Holder>);
+    ::new (static_cast<void*>(room_)) Holder(std::move(holder));
     handle_ = [](std::byte* from, std::byte* to) {
-      H* held = std::launder(reinterpret_cast<H*>(from));
-      if (to != nullptr) ::new (static_cast<void*>(to)) H(std::move(*held));
-      held->~H();
+      Holder* held = std::launder(reinterpret_cast<Holder*>(from));
+      if (to != nullptr) ::new (static_cast<void*>(to)) Holder(std::move(*held));
+      held->~Holder();
     };
   }
   Pin(Pin&& other) noexcept { Take(other); }
