@@ -7,6 +7,17 @@
 #include "io/task.h"
 
 namespace dfkv::io {
+#if defined(DFKV_SANITIZED)
+
+void* AllocateFrame(size_t size) {
+  return ::operator new(size);
+}
+void FreeFrame(void* frame, size_t) {
+  ::operator delete(frame);
+}
+
+#else
+
 namespace {
 
 constexpr size_t kStep = 64;
@@ -31,22 +42,9 @@ struct FramePool {
   }
 };
 
-#if !defined(DFKV_SANITIZED)
 thread_local FramePool pool;
-#endif
 
 }  // namespace
-
-#if defined(DFKV_SANITIZED)
-
-void* AllocateFrame(size_t size) {
-  return ::operator new(size);
-}
-void FreeFrame(void* frame, size_t) {
-  ::operator delete(frame);
-}
-
-#else
 
 void* AllocateFrame(size_t size) {
   if (size == 0 || size > kLargest) return ::operator new(size);
