@@ -65,6 +65,7 @@ struct OpenOptions {
   bool create = false;
   bool direct = false;  // O_DIRECT; buffered where the filesystem refuses it, said once in the log
   bool read_only = false;
+  bool sync_entry = true;  // a created file's name survives a power cut; else after SyncDirectoryBlocking
 };
 
 struct DiskSpace {
@@ -86,7 +87,8 @@ class Disk {
   // Atomic; the directory is synced.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // names, sorted
-  virtual Status MakeDirectories(const std::string& path) = 0;  // IoError names path and reason
+  virtual Status MakeDirectories(const std::string& path) = 0;        // IoError names path and reason
+  virtual Status SyncDirectoryBlocking(const std::string& path) = 0;  // the names in it
   virtual Result<DiskSpace> Space(const std::string& directory) = 0;
   // Locked: another process (or this one) holds it; the text names the holder's pid.
   virtual Result<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) = 0;

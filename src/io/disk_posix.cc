@@ -191,6 +191,7 @@ class PosixDiskImpl final : public Disk {
   Status Rename(const std::string& from, const std::string& to) override;
   Result<std::vector<std::string>> List(const std::string& directory) override;
   Status MakeDirectories(const std::string& path) override;
+  Status SyncDirectoryBlocking(const std::string& path) override { return SyncDirectory(path); }
   Result<DiskSpace> Space(const std::string& directory) override;
   Result<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) override;
 };
@@ -211,7 +212,7 @@ Result<std::unique_ptr<File>> PosixDiskImpl::Open(const std::string& path, const
     fd.Reset(open(path.c_str(), flags, 0644));
   }
   if (!fd.valid()) return Failure(path, created ? "creating" : "opening", errno);
-  if (created) DFKV_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(path)));
+  if (created && options.sync_entry) DFKV_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(path)));
   return Result<std::unique_ptr<File>>(std::make_unique<PosixFile>(path, std::move(fd)));
 }
 

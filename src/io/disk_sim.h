@@ -65,6 +65,7 @@ class SimDisk final : public Disk {
   Status Rename(const std::string& from, const std::string& to) override;
   Result<std::vector<std::string>> List(const std::string& directory) override;
   Status MakeDirectories(const std::string& path) override;
+  Status SyncDirectoryBlocking(const std::string&) override { return Ok(); }  // names are durable at once
   Result<DiskSpace> Space(const std::string& directory) override;
   Result<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) override;
 

@@ -28,6 +28,10 @@ struct Cell {
   std::byte* data = nullptr;  // slot of the arena; its bytes from length to the next block are zeros
 };
 
+struct Record;
+Record RecordOf(const Cell& cell);  // unsealed
+Cell CellOf(const Record& record);  // without data
+
 struct RecoveryCounts {
   uint64_t records = 0;        // valid, in their place
   uint64_t corrupt = 0;        // neither empty nor valid in their place

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/file_media.h"
 #include "store/slab_media.h"
 #include "store/store_impl.h"
 
@@ -81,33 +82,55 @@ Status StoreImpl::OpenArena() {
   return Ok();
 }
 
+namespace {
+
+struct OpenedMedia {
+  std::unique_ptr<Media> media;
+  SizeClasses classes;
+  uint32_t extents;
+};
+
+template <typename Kind, typename Options>
+Result<OpenedMedia> OpenAs(io::Disk& disk, const Options& options) {
+  auto opened = Kind::OpenBlocking(disk, options);
+  if (!opened.ok()) return opened.status();
+  const SizeClasses classes = (*opened)->classes();
+  const uint32_t extents = (*opened)->extents();
+  return OpenedMedia{std::move(*opened), classes, extents};
+}
+
+}  // namespace
+
 Status StoreImpl::OpenDiskBlocking(io::Disk& disk, size_t i, uint64_t capacity_bytes) {
-  SlabOptions slab;
-  slab.directory = options_.directories[i];
-  slab.capacity_bytes = capacity_bytes;
-  slab.extent_bytes = options_.extent_bytes != 0 ? options_.extent_bytes : DefaultExtentBytes(capacity_bytes);
-  auto media = SlabMedia::OpenBlocking(disk, slab);
+  const bool slab = options_.engine == EngineKind::kSlab;
+  const uint64_t extent_bytes =
+      options_.extent_bytes != 0 ? options_.extent_bytes : DefaultExtentBytes(capacity_bytes);
+  const std::string& directory = options_.directories[i];
+  auto media = slab ? OpenAs<SlabMedia>(disk, SlabOptions{directory, capacity_bytes, extent_bytes})
+                    : OpenAs<FileMedia>(disk, FileOptions{directory, capacity_bytes, extent_bytes});
   if (!media.ok()) return media.status();
   DiskTierOptions tier;
   tier.number = static_cast<uint32_t>(disks_.size());
-  tier.directory = slab.directory;
+  tier.directory = directory;
   tier.weight = options_.disk_weights.empty() ? 1 : options_.disk_weights[i];
-  tier.extents = (*media)->extents();
+  tier.extents = media->extents;
+  tier.merges = slab;
   tier.space.policy = options_.policy;
   tier.space.policy_bytes_per_object = options_.policy_bytes_per_object;
-  const SizeClasses classes = (*media)->classes();
+  const SizeClasses& classes = media->classes;
   const uint64_t used = uint64_t{tier.extents} * classes.extent_bytes();
-  LogInfo(slab.directory, ": slab of ", FormatBytes(used), " in ", tier.extents, " extents of ",
-          FormatBytes(classes.extent_bytes()),
+  LogInfo(directory, slab ? ": slab of " : ": one file per object, ", FormatBytes(used), " in ", tier.extents,
+          " extents of ", FormatBytes(classes.extent_bytes()),
           used < capacity_bytes ? Cat("; ", FormatBytes(capacity_bytes - used), " of the ",
                                       FormatBytes(capacity_bytes), " asked for make no whole extent")
                                 : std::string());
   if (options_.extent_bytes != 0 && options_.extent_bytes != classes.extent_bytes()) {
-    LogWarn(slab.directory, ": keeps the extent size it was made with");
+    LogWarn(directory, ": keeps the extent size it was made with");
   }
   max_object_bytes_ = std::min(max_object_bytes_, classes.extent_bytes());
   DiskOwner& owner = *this;
-  disks_.push_back(std::make_unique<DiskTier>(tier, std::move(*media), classes, index_, owner, metrics_));
+  disks_.push_back(
+      std::make_unique<DiskTier>(tier, std::move(media->media), classes, index_, owner, metrics_));
   return Ok();
 }
 
@@ -232,9 +255,6 @@ void StoreImpl::RecoverBlocking() {
 
 Status StoreImpl::StartBlocking(io::Disk& disk) {
   DFKV_RETURN_IF_ERROR(CheckOptions(options_));
-  if (options_.engine == EngineKind::kFile) {
-    return {Code::kUnsupported, "the file engine is not built in"};
-  }
   max_object_bytes_ = options_.max_object_bytes;
   // The disks first: what an operator got wrong (a directory in use, a full filesystem) is said before the
   // arena's pages are touched, which takes seconds.

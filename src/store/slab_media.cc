@@ -135,14 +135,7 @@ void SlabMedia::DecodeRange(uint64_t offset, ByteSpan bytes, const std::function
       ++counts->corrupt;
       continue;
     }
-    Cell cell;
-    cell.key = {TenantHash(record.tenant), {record.id_hi, record.id_lo}};
-    cell.generation = record.generation;
-    cell.unit = static_cast<uint32_t>(record.slot_address / kBlockBytes);
-    cell.slot_bytes = record.slot_bytes;
-    cell.length = record.length;
-    cell.crc = record.payload_crc;
-    cell.depth = record.depth;
+    const Cell cell = CellOf(record);
     if (record.slot_address + record.length > slab_bytes_kept_) {
       ++counts->corrupt;
       lost_.push_back(cell);
@@ -225,19 +218,8 @@ io::Task<Status> SlabMedia::WritePayload(std::vector<Cell> cells) {
 io::Task<Status> SlabMedia::WriteRecords(std::vector<Cell> cells) {
   std::vector<Record> records(cells.size());
   for (size_t i = 0; i < cells.size(); ++i) {
-    const Cell& cell = cells[i];
-    Record& record = records[i];
-    record = Record();
-    record.tenant = cell.key.tenant.value();
-    record.id_hi = cell.key.id.hi;
-    record.id_lo = cell.key.id.lo;
-    record.generation = cell.generation;
-    record.slot_address = uint64_t{cell.unit} * kBlockBytes;
-    record.length = cell.length;
-    record.payload_crc = cell.crc;
-    record.depth = cell.depth;
-    record.slot_bytes = cell.slot_bytes;
-    SealRecord(meta_.salt, &record);
+    records[i] = RecordOf(cells[i]);
+    SealRecord(meta_.salt, &records[i]);
   }
   for (size_t i = 0; i < cells.size();) {
     const uint64_t offset = RecordOffset(cells[i]);

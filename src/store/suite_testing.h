@@ -20,6 +20,8 @@ inline std::vector<Setting> Settings() {
   return {
       {"slab_epoll", EngineKind::kSlab, io::ReactorKind::kEpoll},
       {"slab_uring", EngineKind::kSlab, io::ReactorKind::kUring},
+      {"file_epoll", EngineKind::kFile, io::ReactorKind::kEpoll},
+      {"file_uring", EngineKind::kFile, io::ReactorKind::kUring},
       {"ram_epoll", EngineKind::kRam, io::ReactorKind::kEpoll},
   };
 }
