@@ -95,10 +95,13 @@ io::Task<Status> StoreImpl::AwaitCleared(ObjectKey key, Nanos deadline) {
     }
     if (disk == nullptr) co_return Ok();
     if (reactor->Now() >= deadline) co_return Status(Code::kTimeout);
-    const std::vector<std::shared_ptr<ClearBatch>> batches = disk->UnfinishedClears();
-    if (batches.empty()) {
-      DFKV_PROBE("remove: a clearing that failed, or is about to be queued");
+    std::vector<std::shared_ptr<ClearBatch>> batches = disk->UnfinishedClears();
+    if (batches.empty()) {  // a clearing that failed, or is about to be queued
+      DFKV_PROBE("remove: tries a clearing again");
       disk->RetryClears();
+      batches = disk->UnfinishedClears();  // awaited here: its failure is this REMOVE's
+    }
+    if (batches.empty()) {
       const Nanos soon = reactor->Now() + kMillisecond;
       co_await reactor->Until(soon);
       continue;
