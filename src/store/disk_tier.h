@@ -185,7 +185,9 @@ class DiskTier final : private SpaceHooks {
   std::atomic<uint64_t> objects_{0};
   std::atomic<uint32_t> errors_in_a_row_{0};
   std::atomic<bool> failed_{false};
-  std::atomic<bool> dirty_{false};
+  // A predecessor that was killed may have left unsynced what it acknowledged: the first sync is never
+  // skipped.
+  std::atomic<bool> dirty_{true};
   std::atomic<size_t> writes_in_flight_{0};
 };
 
