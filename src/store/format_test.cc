@@ -101,6 +101,25 @@ TEST(Meta, VersionAndDamageAreToldApart) {
   EXPECT_EQ(decode(MetaBlock{}), MetaState::kDamaged);
 }
 
+// Also where the CRC is right: what was decoded is used without further checks.
+TEST(Meta, AnImpossibleExtentSizeIsDamage) {
+  const auto decode = [](uint64_t extent_bytes) {
+    MetaBlock meta{};
+    meta.extent_bytes = extent_bytes;
+    SealMeta(&meta);
+    MetaBlock read{};
+    return DecodeMeta({reinterpret_cast<const std::byte*>(&meta), sizeof meta}, &read);
+  };
+  for (uint64_t bytes :
+       {uint64_t{0}, uint64_t{2048}, uint64_t{12288}, uint64_t{1} << 32, uint64_t{1} << 63}) {
+    EXPECT_EQ(decode(bytes), MetaState::kDamaged) << bytes;
+  }
+  for (uint64_t bytes : {kBlockBytes, kExtentBytesLimit}) {
+    EXPECT_EQ(decode(bytes), MetaState::kValid) << bytes;
+    EXPECT_EQ(SizeClasses(bytes).extent_bytes(), bytes);
+  }
+}
+
 TEST(SizeClasses, HoldEverySizeWithBoundedWaste) {
   for (uint64_t extent = 64 << 10; extent <= 64 << 20; extent *= 2) {
     const SizeClasses classes(extent);

@@ -59,7 +59,9 @@ MetaState DecodeMeta(ByteSpan bytes, MetaBlock* meta) {
   if (read.magic != kMetaMagic) return MetaState::kDamaged;
   if (read.version != kFormatVersion) return MetaState::kForeign;
   if (read.crc != MetaCrc(read)) return MetaState::kDamaged;
-  if (!std::has_single_bit(read.extent_bytes) || read.extent_bytes < kBlockBytes) return MetaState::kDamaged;
+  const bool possible = std::has_single_bit(read.extent_bytes) && read.extent_bytes >= kBlockBytes &&
+                        read.extent_bytes <= kExtentBytesLimit;
+  if (!possible) return MetaState::kDamaged;
   *meta = read;
   return MetaState::kValid;
 }

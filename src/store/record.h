@@ -64,7 +64,7 @@ struct MetaBlock {
   uint32_t version;       // kFormatVersion; its place never moves; a new one is written to the copy first
   uint32_t crc;           // CRC32C of all other bytes of the struct
   Salt salt;              // random, made once: the disk's identity
-  uint64_t extent_bytes;  // a power of two; the geometry of slab and table
+  uint64_t extent_bytes;  // a power of two, 4096 to kExtentBytesLimit; the geometry of slab and table
   uint32_t engine;        // kEngineSlab, kEngineFile: one directory is never read by the other engine
   uint32_t reserved[3];   // zeros
 };
@@ -72,6 +72,9 @@ static_assert(sizeof(MetaBlock) == 56 && alignof(MetaBlock) == 8);
 static_assert(offsetof(MetaBlock, version) == 8 && offsetof(MetaBlock, crc) == 12);
 static_assert(offsetof(MetaBlock, salt) == 16 && offsetof(MetaBlock, extent_bytes) == 32);
 static_assert(offsetof(MetaBlock, engine) == 40);
+
+// Slot sizes in bytes fit 32 bits. FROZEN
+constexpr uint64_t kExtentBytesLimit = uint64_t{1} << 31;
 
 constexpr uint64_t kMetaMagic = 0x4154454D564B4644;  // "DFKVMETA". FROZEN
 constexpr uint32_t kEngineSlab = 1;                  // FROZEN
@@ -82,7 +85,7 @@ void SealMeta(MetaBlock* meta);
 enum class MetaState : uint8_t {
   kValid,
   kForeign,  // our magic, another version
-  kDamaged,  // zeros, too short, or its CRC is wrong
+  kDamaged,  // zeros, too short, its CRC is wrong, or no extent can have its size
 };
 MetaState DecodeMeta(ByteSpan bytes, MetaBlock* meta);
 

@@ -11,7 +11,7 @@ namespace dfkv::store {
 SizeClasses::SizeClasses(uint64_t extent_bytes)
     : extent_bytes_(extent_bytes), extent_blocks_(static_cast<uint32_t>(extent_bytes / kBlockBytes)) {
   DFKV_CHECK(std::has_single_bit(extent_bytes) && extent_bytes >= kBlockBytes);
-  DFKV_CHECK(extent_bytes <= uint64_t{1} << 31);
+  DFKV_CHECK(extent_bytes <= kExtentBytesLimit);
   for (uint32_t base = 1; base <= extent_blocks_; base *= 2) {
     for (uint32_t quarter = 4; quarter < 8; ++quarter) {
       if (base * quarter % 4 != 0) continue;
