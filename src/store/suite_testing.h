@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "io/disk_sim.h"
+#include "io/reactor_sim.h"
 #include "store/store_testing.h"
 
 namespace dfkv::store {
@@ -14,7 +16,7 @@ struct Setting {
   const char* name;
   EngineKind engine;
   io::ReactorKind reactor;
-  bool simulated = false;
+  bool simulated = false;  // disk and reactor, instead of those named
 };
 inline std::vector<Setting> Settings() {
   return {
@@ -22,6 +24,7 @@ inline std::vector<Setting> Settings() {
       {"slab_uring", EngineKind::kSlab, io::ReactorKind::kUring},
       {"file_epoll", EngineKind::kFile, io::ReactorKind::kEpoll},
       {"file_uring", EngineKind::kFile, io::ReactorKind::kUring},
+      {"slab_sim", EngineKind::kSlab, io::ReactorKind::kEpoll, true},
       {"ram_epoll", EngineKind::kRam, io::ReactorKind::kEpoll},
   };
 }
@@ -87,14 +90,19 @@ class AnyStore : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
     SetLogLevel(LogLevel::kError);
-    io::ReactorOptions reactor;
-    reactor.kind = GetParam().reactor;
-    auto made = io::MakeReactor(reactor);
-    if (!made.ok() && made.code() == Code::kUnavailable) {
-      GTEST_SKIP() << "NOT TESTED ON IO_URING: " << made.status().message();
+    if (GetParam().simulated) {
+      reactor_ = std::make_unique<io::SimReactor>();
+      sim_disk_.set_faults({.delay_max = kMillisecond / 20});
+    } else {
+      io::ReactorOptions reactor;
+      reactor.kind = GetParam().reactor;
+      auto made = io::MakeReactor(reactor);
+      if (!made.ok() && made.code() == Code::kUnavailable) {
+        GTEST_SKIP() << "NOT TESTED ON IO_URING: " << made.status().message();
+      }
+      ASSERT_TRUE(made.ok()) << made.status().ToString();
+      reactor_ = std::move(*made);
     }
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-    reactor_ = std::move(*made);
     options_.engine = GetParam().engine;
     if (!ram_only()) options_.directories = {dir_.path()};
     options_.capacity_bytes = 8 << 20;
@@ -107,9 +115,14 @@ class AnyStore : public testing::TestWithParam<Setting> {
   bool ram_only() const { return options_.engine == EngineKind::kRam; }
   uint64_t capacity() const { return ram_only() ? options_.ram_bytes : options_.capacity_bytes; }
 
+  io::Disk& disk() {
+    io::Disk& simulated = sim_disk_;
+    return GetParam().simulated ? simulated : io::PosixDisk();
+  }
+
   Status Open() {
     Close();
-    auto opened = Store::OpenBlocking(options_, io::PosixDisk(), metrics_);
+    auto opened = Store::OpenBlocking(options_, disk(), metrics_);
     if (!opened.ok()) return opened.status();
     store_ = std::move(*opened);
     user_ = std::make_unique<StoreUser>(store_.get(), reactor_.get());
@@ -144,6 +157,7 @@ class AnyStore : public testing::TestWithParam<Setting> {
   PutStart Begin(uint64_t number, ByteSpan bytes) { return Begin(number, bytes, Crc32c(bytes)); }
 
   TempDir dir_;
+  io::SimDisk sim_disk_;
   StoreOptions options_;
   MetricRegistry metrics_;
   std::unique_ptr<io::Reactor> reactor_;
