@@ -132,6 +132,18 @@ TEST_F(Threads, TheSameOnTwoDisksAcknowledgedFromRam) {
   Close();
 }
 
+TEST_F(Threads, TheSameWithOneFilePerObject) {
+  options_.engine = EngineKind::kFile;
+  options_.capacity_bytes = 3 << 20;
+  options_.extent_bytes = 256 << 10;
+  ASSERT_TRUE(Open().ok());
+  RunClients(3, 8, kSteps);
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = 0; i < 600; ++i) EXPECT_NE(user_->Check(i, SizeOf(i)), "WRONG");
+  for (uint64_t i = 1000; i < 1030; ++i) EXPECT_FALSE(store_->Length(KeyOf(i)).ok());
+  EXPECT_EQ(MetricOf(metrics_, "dfkv_corrupt_total"), 0);
+}
+
 TEST_F(Threads, TheSameWithoutDisks) {
   options_.engine = EngineKind::kRam;
   options_.directories.clear();
