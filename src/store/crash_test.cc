@@ -99,6 +99,9 @@ class Schedule {
     crashed_at_ = Now();
     cut_ = theme_.cuts && (!theme_.kills || random_.OneIn(2));
     was_cut_ = was_cut_ || cut_;
+    for (KeyModel& key : keys_) {  // what it still had is owed also where it evicts
+      if (theme_.evicts && !store_->Length(NameOf(&key)).ok()) key.Lose();
+    }
     disk_.Crash(cut_ ? io::CrashKind::kPowerCut : io::CrashKind::kProcessKill);
     dead_ = true;
     stopping_ = true;
@@ -245,7 +248,7 @@ class Schedule {
   // --- Checks ---
   void Verify() {
     for (KeyModel& key : keys_) {
-      const int owed = exact() ? key.Owed(cut_ ? crashed_at_ - kSync : crashed_at_) : -1;
+      const int owed = !theme_.lies ? key.Owed(cut_ ? crashed_at_ - kSync : crashed_at_) : -1;
       const Result<ReadPin> got = user_->Get(NameOf(&key));
       int found = -1;
       if (got.ok()) {

@@ -42,6 +42,11 @@ class KeyModel {
     for (size_t i = 0; i < count; ++i) versions_[i].dead_at = std::min(versions_[i].dead_at, now);
   }
 
+  // Evicted, or on its way out.
+  void Lose() {
+    for (Version& version : versions_) version.owed = false;
+  }
+
   // The version that has to be a hit, -1 when none has to be.
   int Owed(Nanos acked_by) const {
     for (size_t i = 0; i < versions_.size(); ++i) {
