@@ -10,11 +10,10 @@
 #include "store/record.h"
 #include "store/size_classes.h"
 
+namespace dfkv::store {
 namespace {
 
-using namespace dfkv::store;
-
-void TryRecord(const Salt& salt, dfkv::ByteSpan bytes) {
+void TryRecord(const Salt& salt, ByteSpan bytes) {
   Record record{};
   const RecordState state = DecodeRecord(salt, bytes, &record);
   if (state != RecordState::kValid) {
@@ -28,7 +27,7 @@ void TryRecord(const Salt& salt, dfkv::ByteSpan bytes) {
   DFKV_CHECK(std::memcmp(&again, bytes.data(), sizeof again) == 0);
 }
 
-void TryMeta(dfkv::ByteSpan bytes) {
+void TryMeta(ByteSpan bytes) {
   MetaBlock meta{};
   const MetaState state = DecodeMeta(bytes, &meta);
   if (state != MetaState::kValid) {
@@ -43,7 +42,7 @@ void TryMeta(dfkv::ByteSpan bytes) {
 }
 
 template <typename Block, typename Seal>
-void Sealed(dfkv::ByteSpan bytes, const Seal& seal) {
+void Sealed(ByteSpan bytes, const Seal& seal) {
   if (bytes.size() < sizeof(Block)) return;
   Block block;
   std::memcpy(&block, bytes.data(), sizeof block);
@@ -53,7 +52,7 @@ void Sealed(dfkv::ByteSpan bytes, const Seal& seal) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const dfkv::ByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
+  const ByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   TryMeta(bytes);
   Sealed<MetaBlock>(bytes, [](MetaBlock* meta) {
     SealMeta(meta);
@@ -62,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Salt salt;
   if (size < sizeof salt) return 0;
   std::memcpy(salt.data(), data, sizeof salt);
-  const dfkv::ByteSpan rest = bytes.subspan(sizeof salt);
+  const ByteSpan rest = bytes.subspan(sizeof salt);
   TryRecord(salt, rest);
   Sealed<Record>(rest, [&](Record* record) {
     SealRecord(salt, record);
@@ -70,3 +69,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   return 0;
 }
+
+}  // namespace dfkv::store
