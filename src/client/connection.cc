@@ -176,8 +176,11 @@ Nanos Connection::next_tick() const {
   if (state_ == State::kClosed || state_ == State::kClosing) return kNever;
   const Nanos dead = last_progress_ + options_.stall;
   if (state_ == State::kConnecting) return std::min(dead, connect_until_);
-  if (state_ == State::kReady && pinged_at_ == 0) return last_progress_ + options_.stall / 2;
-  return dead;
+  if (state_ != State::kReady) return dead;
+  // A peer is asked before it counts as dead, also by a caller that got no CPU for longer than the stall
+  // time.
+  if (pinged_at_ == 0) return last_progress_ + options_.stall / 2;
+  return std::max(dead, pinged_at_ + options_.stall / 2);
 }
 
 void Connection::Tick(Nanos now) {
@@ -185,7 +188,7 @@ void Connection::Tick(Nanos now) {
   if (state_ == State::kConnecting && now >= connect_until_) {
     return Fail(Status(Code::kTimeout, "connect: no answer"));
   }
-  if (now < last_progress_ + options_.stall) return Ask(now);
+  if (state_ == State::kReady && pinged_at_ == 0) return Ask(now);
   if (second_ && second_->state_ == State::kReady) {
     DFKV_PROBE("client.connection.second_answered");
     last_progress_ = now;
