@@ -97,7 +97,8 @@ class HttpServer::Loop {
   void Poll(Nanos now) {
     Nanos wake_at = accept_again_at_ > now ? accept_again_at_ : kNever;
     polled_.clear();
-    polled_.push_back({wake_.get(), stop_.load(std::memory_order_acquire) ? short{0} : short{POLLIN}, 0});
+    // Watched until Stopped has seen the request; stop_ itself may be set between that look and this one.
+    polled_.push_back({wake_.get(), listener_.valid() ? short{POLLIN} : short{0}, 0});
     polled_.push_back({accept_again_at_ > now ? -1 : listener_.get(), POLLIN, 0});
     for (const Connection& connection : connections_) {
       const short events = connection.step == Step::kWrite ? POLLOUT : POLLIN;
