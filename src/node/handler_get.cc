@@ -109,8 +109,8 @@ io::Task<Result<store::ReadPin>> Handler::Fetch(net::ServerCall* call, ObjectKey
   Lane& lane = LaneOf(call);
   const Result<uint64_t> length = store_.Length(key);
   if (!length.ok()) co_return length.status();
-  const bool connected = co_await call->WaitForRoom(std::min(*length, wanted));
-  if (!connected) co_return Code::kCancelled;
+  const Status room = co_await call->WaitForRoom(std::min(*length, wanted));
+  if (!room.ok()) co_return room;
   co_await lane.reads.Enter(*length);
   const Nanos until = std::min(call->deadline, reactor.Now() + Nanos{options_.busy_wait_ms} * kMillisecond);
   Result<store::ReadPin> got = co_await store_.Get(key, call->deadline);

@@ -55,6 +55,10 @@ net::Place Handler::PlaceValue(net::ServerCall* call, uint32_t index) {
     item.code = Code::kInvalid;
     return {};
   }
+  if (call->reactor->TurnNow() >= call->deadline) {
+    item.code = Code::kTimeout;
+    return {};
+  }
   store::PutStart begun = store_.BeginPut(item.request);
   switch (begun.outcome) {
     case store::PutStart::Outcome::kReserved:

@@ -2,6 +2,7 @@
 #include "node/node.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -103,6 +104,25 @@ TEST_P(NodeTest, PutGetExistLookupRemove) {
   EXPECT_EQ(Metric("dfkv_remove_ok_total"), 1);
   EXPECT_EQ(Metric("dfkv_bytes_written_total"), 10'000);
   EXPECT_EQ(Metric("dfkv_bytes_read_total"), 10'000);
+}
+
+// What comes after its request's deadline takes no memory.
+TEST_P(NodeTest, APutPastItsDeadlineIsDiscarded) {
+  START();
+  WireClient client = Client();
+  client.deadline_ms = 1;
+  const std::string value = TestValue(1, 10'000);
+  const uint64_t id = client.SendPutHead({{TestKey(1), value}, {TestKey(2), value}}, {10'000, 10'000});
+  pollfd nothing{client.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&nothing, 1, 20), 0);
+  ASSERT_TRUE(client.SendRaw(value + value).ok());
+  const auto answer = client.Await(id);
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  for (uint32_t i : {0u, 1u}) EXPECT_EQ(answer->items.at(i).code, Code::kTimeout);
+  client.deadline_ms = 0;
+  EXPECT_EQ(client.Get(TestKey(1)).code, Code::kNotFound);
+  EXPECT_EQ(client.Put(TestKey(1), value), Code::kOk) << "the connection goes on";
+  EXPECT_EQ(Metric("dfkv_errors_total", "Timeout"), 2);
 }
 
 TEST_P(NodeTest, TenantsDoNotMeet) {

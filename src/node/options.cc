@@ -42,12 +42,16 @@ void RegisterNetwork(OptionSet* set, NodeOptions* o) {
            "A connection without a request for this long is closed.")
       .Range(1, 86'400);
   set->Add("stall-ms", &o->stall_ms, "Within a frame: longest time without a byte from the peer.").AtLeast(1);
-  set->AddBytes("min-rate-bytes", &o->min_rate_bytes,
-                "Slowest sender, per second: a frame has stall-ms + size / min-rate-bytes to arrive.")
+  set->AddBytes(
+         "min-rate-bytes", &o->min_rate_bytes,
+         "Slowest peer, per second: n bytes of a frame have stall-ms + n / min-rate-bytes to arrive, n bytes "
+         "of answers write-stall-ms + n / min-rate-bytes to be taken.")
       .AtLeast(1024);
   set->Add("write-stall-ms", &o->write_stall_ms, "Longest time in which a peer takes no byte of its answers.")
       .AtLeast(1);
   set->Add("request-ms", &o->request_ms, "Deadline of a request that states none.").AtLeast(1);
+  set->Add("request-max-ms", &o->request_max_ms, "Longest deadline of a request, whatever it states.")
+      .AtLeast(1);
   set->AddBytes("max-frame-bytes", &o->max_frame_bytes, "Largest payload of one frame, both directions.")
       .Range(0, UINT32_MAX)
       .DefaultText("max-object-bytes, at least 64 MiB");
@@ -193,6 +197,7 @@ net::TcpOptions ResolveTcp(const NodeOptions& o, const std::string& address, uin
   t.min_rate = o.min_rate_bytes;
   t.write_stall_ms = o.write_stall_ms;
   t.request_ms = o.request_ms;
+  t.request_ms_max = o.request_max_ms;
   t.object_bytes_max = o.max_object_bytes;
   t.payload_bytes_max =
       o.max_frame_bytes != 0 ? o.max_frame_bytes : std::max<uint64_t>(o.max_object_bytes, 64ull << 20);

@@ -35,6 +35,7 @@ struct NodeOptions {
   uint64_t min_rate_bytes = 8ull << 20;
   uint32_t write_stall_ms = 10'000;
   uint32_t request_ms = 10'000;
+  uint32_t request_max_ms = 600'000;
   uint64_t max_frame_bytes = 0;  // 0: max_object_bytes, at least 64 MiB
   uint32_t max_items = 4096;
   uint32_t max_requests = 256;

@@ -111,10 +111,9 @@ TcpConnection::Step TcpConnection::DrainBuffer() {
     const bool good = !greeted_ ? HandleHello(frame) : (payload ? BeginPayload(frame) : HandleRequest(frame));
     if (!good) return Step::kEnd;
     header_known_ = false;
-    held_back_ = 0;
     Consume(frame_bytes);
     if (payload) return Step::kPayload;
-    frame_began_ = now_;
+    BeginFrame();
     small_window_ = false;
   }
 }
@@ -147,7 +146,8 @@ bool TcpConnection::HandleHello(ByteSpan frame) {
 TcpCall* TcpConnection::NewCall(const wire::FrameHeader& header, uint32_t deadline_ms) {
   TcpCall* call = shard_->NewCall();
   call->Begin(this, header);
-  const uint32_t ms = deadline_ms != 0 ? deadline_ms : shared_.options.request_ms;
+  const TcpOptions& options = shared_.options;
+  const uint32_t ms = std::min(deadline_ms != 0 ? deadline_ms : options.request_ms, options.request_ms_max);
   call->deadline = now_ + Nanos{ms} * kMillisecond;
   ++calls_;
   return call;
@@ -203,9 +203,15 @@ io::Task<bool> TcpConnection::ReceivePayload() {
   put_call_ = nullptr;
   receiving_payload_ = false;
   small_window_ = true;
-  frame_began_ = now_;
-  held_back_ = 0;
+  BeginFrame();
   co_return !broken_;
+}
+
+// What follows belongs to the next frame; some of it may be here.
+void TcpConnection::BeginFrame() {
+  frame_began_ = now_;
+  frame_bytes_ = buffered().size();
+  held_back_ = 0;
 }
 
 bool TcpConnection::End(CloseReason reason, Status status) {

@@ -34,7 +34,7 @@ class TcpCall final : public ServerCall {
   void AnswerText(std::string text) override;
   void Fail(const Status& status) override;
   uint64_t OutputRoom() const override;
-  io::Task<bool> WaitForRoom(uint64_t bytes) override;
+  io::Task<Status> WaitForRoom(uint64_t bytes) override;
 
  private:
   TcpConnection* connection_ = nullptr;
@@ -76,6 +76,7 @@ class TcpConnection {
   io::Task<bool> ReceivePayload();
   io::Task<void> Finish();
   io::Task<void> Linger();
+  void BeginFrame();
   bool Refuse(const Status& status);  // answers, ends; always false
   bool End(CloseReason reason, Status status);
   bool Blocked() const;
@@ -88,7 +89,6 @@ class TcpConnection {
   io::Task<bool> ReceiveInto(MutableByteSpan into, uint32_t* crc);
   io::Task<bool> Discard(uint64_t length);
   io::Task<int64_t> Receive(std::array<iovec, 2> iov, uint32_t count, Nanos deadline);
-  Nanos FrameDeadline() const;
   Nanos ByteDeadline() const;
   bool ReceiveFailed(int64_t result);
   ByteSpan buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
@@ -100,7 +100,9 @@ class TcpConnection {
   // send.cc: answers
   static void OnSent(io::Op* op);
   void MarkDirty();
-  void Submit();
+  void Submit(Nanos deadline);
+  Nanos SendDeadline();
+  bool SendAgain();
   void AccountOutput();
   void AnswerCall(TcpCall* call, bool last);
   void Notify();
@@ -127,9 +129,10 @@ class TcpConnection {
   wire::FrameLimits limits_;
   uint64_t answer_payload_max_ = 0;  // of a frame to this peer
   Nanos accepted_at_ = 0;
-  Nanos frame_began_ = 0;  // when its first byte was seen
-  Nanos held_back_ = 0;    // time in which this node did not want to receive
-  Nanos now_ = 0;          // of this wake-up
+  Nanos frame_began_ = 0;     // when its first byte was seen
+  uint64_t frame_bytes_ = 0;  // received since then
+  Nanos held_back_ = 0;       // of the frame's time: in which this node did not want to receive
+  Nanos now_ = 0;             // of this wake-up
   io::Op receive_op_;
   bool receiving_ = false;
   bool idle_ = false;  // waits for the first byte of a frame
@@ -142,7 +145,11 @@ class TcpConnection {
   io::Op send_op_;
   bool sending_ = false;
   bool dirty_ = false;
-  uint64_t accounted_ = 0;  // of output_.bytes(), in shared_.output_bytes
+  bool send_late_ = false;       // the node itself was late with the send's deadline: it looks once more
+  uint64_t sent_bytes_ = 0;      // so far
+  uint64_t sent_bytes_due_ = 0;  // what the peer has to have taken ...
+  Nanos send_due_ = 0;           // ... by then
+  uint64_t accounted_ = 0;       // of output_.bytes(), in shared_.output_bytes
 
   // Ending.
   bool serving_ = false;

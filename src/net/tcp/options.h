@@ -15,7 +15,8 @@ struct TcpOptions {
   uint32_t first_frame_ms = 30'000;  // from accept to the last byte of HELLO
   uint32_t idle_ms = 60'000;         // without a request
   uint32_t stall_ms = 1000;          // within a frame: longest time without a byte
-  uint64_t min_rate = 8ull << 20;    // bytes/s: a frame has stall_ms + bytes / min_rate to arrive
+  uint64_t min_rate = 8ull << 20;    // bytes/s: n bytes have stall_ms + n / min_rate to arrive, and
+                                     // write_stall_ms + n / min_rate to be taken
   uint32_t write_stall_ms = 10'000;  // longest time in which the peer takes no byte of an answer
   uint32_t linger_ms = 500;          // a refused peer may read the reason this long
 
@@ -27,6 +28,7 @@ struct TcpOptions {
       16ull << 20;  // queued answers of one connection; past it the node stops reading
   uint64_t output_bytes_total_max = 1ull << 30;  // of all connections together
   uint32_t request_ms = 10'000;                  // deadline of a request that states none
+  uint32_t request_ms_max = 600'000;             // the longest one, whatever a request states
   uint64_t incarnation = 0;                      // told in HELLO
 };
 

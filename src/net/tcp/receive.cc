@@ -12,10 +12,9 @@
 namespace dfkv::net {
 namespace {
 
-constexpr size_t kWindow = 64 * 1024;       // of a receive that expects small frames
-constexpr size_t kSmallWindow = 512;        // after a PUT: little of the next value comes with its head
-constexpr size_t kChunk = 512 * 1024;       // of a value per receive, so that its CRC is taken from the cache
-constexpr Nanos kLate = 10 * kMillisecond;  // a node that looks this much after a deadline was late itself
+constexpr size_t kWindow = 64 * 1024;  // of a receive that expects small frames
+constexpr size_t kSmallWindow = 512;   // after a PUT: little of the next value comes with its head
+constexpr size_t kChunk = 512 * 1024;  // of a value per receive, so that its CRC is taken from the cache
 
 constexpr std::array<iovec, 2> kNoBytes{};
 
@@ -50,22 +49,14 @@ iovec TcpConnection::Window() {
   return {buffer_.get() + end_, size};
 }
 
-// The frame at hand has to be here by then, however slowly its bytes come.
-Nanos TcpConnection::FrameDeadline() const {
+// The next byte has to be here by then: within stall_ms, and however many came before it, by the time that
+// the slowest sender allowed would need. So a peer that sends a byte now and then is found out by the bytes
+// it has sent, not at the end of what it announced.
+Nanos TcpConnection::ByteDeadline() const {
   const TcpOptions& options = shared_.options;
   if (!greeted_) return accepted_at_ + Nanos{options.first_frame_ms} * kMillisecond;
-  uint64_t bytes = wire::kHeaderBytes;
-  if (header_known_ || receiving_payload_) bytes += header_.meta_bytes + header_.payload_bytes;
-  const double transfer_s = static_cast<double>(bytes) / static_cast<double>(options.min_rate);
-  return frame_began_ + held_back_ + Nanos{options.stall_ms} * kMillisecond +
-         static_cast<Nanos>(transfer_s * static_cast<double>(kSecond));
-}
-
-// The next byte has to be here by then.
-Nanos TcpConnection::ByteDeadline() const {
-  const Nanos frame = FrameDeadline();
-  if (!greeted_) return frame;
-  return std::min(frame, now_ + Nanos{shared_.options.stall_ms} * kMillisecond);
+  const Nanos stall = Nanos{options.stall_ms} * kMillisecond;
+  return std::min(now_, frame_began_ + held_back_ + TransferTime(frame_bytes_ + 1, options.min_rate)) + stall;
 }
 
 // One receive. When the node itself was late, the time is not held against the peer: it looks once more.
@@ -85,11 +76,12 @@ io::Task<int64_t> TcpConnection::Receive(std::array<iovec, 2> iov, uint32_t coun
     if (result > 0 && count > 0) {
       shared_.metrics.receives->Add();
       shared_.metrics.received_bytes->Add(static_cast<uint64_t>(result));
+      frame_bytes_ += static_cast<uint64_t>(result);
     }
-    if (result != -ETIME || again || ended_ || now_ - deadline < kLate) co_return result;
+    if (result != -ETIME || again || ended_ || now_ - deadline < kNodeLate) co_return result;
     DFKV_PROBE("tcp.late");
-    held_back_ += now_ - deadline + kLate;
-    deadline = now_ + kLate;
+    held_back_ += now_ - deadline + kNodeLate;
+    deadline = now_ + kNodeLate;
   }
 }
 
@@ -130,7 +122,7 @@ io::Task<bool> TcpConnection::FillBuffer() {
     ReleaseBuffer();
     idle_ = true;
     UpdateEvictable();
-    const Nanos until = greeted_ ? now_ + Nanos{options.idle_ms} * kMillisecond : FrameDeadline();
+    const Nanos until = greeted_ ? now_ + Nanos{options.idle_ms} * kMillisecond : ByteDeadline();
     const int64_t result = co_await Receive(kNoBytes, 0, until);
     idle_ = false;
     UpdateEvictable();
@@ -141,8 +133,7 @@ io::Task<bool> TcpConnection::FillBuffer() {
       co_return End(CloseReason::kIdle, Ok());
     }
     if (result < 0) co_return ReceiveFailed(result);
-    frame_began_ = now_;
-    held_back_ = 0;
+    BeginFrame();
   }
   std::array<iovec, 2> iov{};
   iov[0] = Window();

@@ -1,7 +1,10 @@
 // The sending half of TcpConnection: answers of a turn leave in one vectored send.
 #include <cerrno>
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "base/fault.h"
 #include "base/text.h"
 #include "net/tcp/connection.h"
 
@@ -16,18 +19,18 @@ void TcpConnection::MarkDirty() {
 void TcpConnection::Flush() {
   dirty_ = false;
   AccountOutput();
-  if (!broken_ && !sending_ && !output_.empty()) Submit();
+  if (!broken_ && !sending_ && !output_.empty()) Submit(SendDeadline());
   MaybeDestroy();
 }
 
-void TcpConnection::Submit() {
+void TcpConnection::Submit(Nanos deadline) {
   const std::span<const iovec> next = output_.Next();
   send_op_ = io::Op{};
   send_op_.kind = io::Op::Kind::kSend;
   send_op_.fd = fd_;
   send_op_.iov = next.data();
   send_op_.iov_count = static_cast<uint32_t>(next.size());
-  send_op_.deadline = reactor_.Now() + Nanos{shared_.options.write_stall_ms} * kMillisecond;
+  send_op_.deadline = deadline;
   send_op_.on_done = &TcpConnection::OnSent;
   send_op_.context = this;
   sending_ = true;
@@ -35,18 +38,47 @@ void TcpConnection::Submit() {
   reactor_.Submit(&send_op_);
 }
 
+// The peer takes a byte within write_stall_ms; and what was queued at some moment it takes within that time
+// and the one that the slowest peer allowed would need, however it spreads its bytes. Then the next such
+// stretch begins, with what is queued by then.
+Nanos TcpConnection::SendDeadline() {
+  const Nanos now = reactor_.Now();
+  const Nanos stall = Nanos{shared_.options.write_stall_ms} * kMillisecond;
+  if (sent_bytes_ >= sent_bytes_due_) {
+    sent_bytes_due_ = sent_bytes_ + output_.bytes();
+    send_due_ = now + stall + TransferTime(output_.bytes(), shared_.options.min_rate);
+  }
+  return std::min(now + stall, send_due_);
+}
+
+// After a deadline that has passed. True: the node itself was late, and looks once more.
+bool TcpConnection::SendAgain() {
+  const Nanos now = reactor_.Now();
+  const Nanos late = now - send_op_.deadline;
+  if (broken_ || send_late_ || late < kNodeLate) return false;
+  DFKV_PROBE("tcp.late_send");
+  send_late_ = true;
+  send_due_ += late + kNodeLate;
+  Submit(now + kNodeLate);
+  return true;
+}
+
 void TcpConnection::OnSent(io::Op* op) {
   auto* self = static_cast<TcpConnection*>(op->context);
   self->sending_ = false;
   if (op->result <= 0) {
     const bool late = op->result == -ETIME;
+    if (late && self->SendAgain()) return;
     self->Break(late ? CloseReason::kWriteStall : CloseReason::kBroken,
                 Status(Code::kUnavailable,
                        late ? "the peer takes no answers" : ErrnoText(static_cast<int>(-op->result))));
   } else if (!self->broken_) {
-    self->shared_.metrics.sent_bytes->Add(static_cast<uint64_t>(op->result));
-    self->output_.Taken(static_cast<uint64_t>(op->result));
-    if (!self->output_.empty()) self->Submit();
+    const auto taken = static_cast<uint64_t>(op->result);
+    self->shared_.metrics.sent_bytes->Add(taken);
+    self->sent_bytes_ += taken;
+    self->send_late_ = false;
+    self->output_.Taken(taken);
+    if (!self->output_.empty()) self->Submit(self->SendDeadline());
     self->AccountOutput();
     self->Notify();
     self->UpdateEvictable();
@@ -139,19 +171,30 @@ uint64_t TcpCall::OutputRoom() const {
   return connection_->OutputRoom();
 }
 
-io::Task<bool> TcpCall::WaitForRoom(uint64_t bytes) {
+io::Task<Status> TcpCall::WaitForRoom(uint64_t bytes) {
   constexpr Nanos kPoll = kMillisecond;  // room that other connections give back is looked for this often
   TcpConnection& c = *connection_;
   const uint64_t wanted = std::min(bytes, c.shared_.options.output_bytes_max / 2);
+  Status status;
+  uint64_t timer = 0;
   while (!c.broken_ && c.OutputRoom() < wanted) {
+    const Nanos now = c.reactor_.Now();
+    if (now >= deadline) {
+      DFKV_PROBE("tcp.no_room_in_time");
+      status = Status(Code::kTimeout, "the answers before it were not taken in time");
+      break;
+    }
     if (c.output_.empty()) {
-      co_await c.reactor_.Until(c.reactor_.Now() + kPoll);
+      co_await c.reactor_.Until(std::min(deadline, now + kPoll));
     } else {
+      if (timer == 0) timer = c.reactor_.AddTimer(deadline, [&c] { c.Notify(); });
       TcpConnection::Signal signal{c};
       co_await signal;
     }
   }
-  co_return !c.broken_;
+  if (timer != 0) c.reactor_.CancelTimer(timer);
+  if (c.broken_) co_return Code::kCancelled;
+  co_return status;
 }
 
 }  // namespace dfkv::net

@@ -48,6 +48,15 @@ struct TcpMetrics {
   Gauge* output_bytes;
 };
 
+// A node that looks this much after a deadline was late itself.
+constexpr Nanos kNodeLate = 10 * kMillisecond;
+
+// How long `bytes` take at `rate` bytes a second.
+inline Nanos TransferTime(uint64_t bytes, uint64_t rate) {
+  const double seconds = static_cast<double>(bytes) / static_cast<double>(rate);
+  return static_cast<Nanos>(seconds * static_cast<double>(kSecond));
+}
+
 // Lets a few lines a second through and counts the rest.
 class LogLimiter {
  public:
