@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/socket.h"
@@ -57,6 +58,7 @@ class HttpServer::Loop {
       const Nanos now = SystemClock().Now();
       CloseExpired(now);
       if (Stopped(now)) return;  // after closing: without a connection Poll would not end
+      DFKV_SYNC_POINT("admin.before_poll");
       Poll(now);
       Accept();
       for (Connection& connection : connections_) Advance(&connection);
@@ -252,6 +254,7 @@ Status HttpServer::Start() {
 void HttpServer::Stop() {
   if (loop_ == nullptr) return;
   loop_->RequestStop();
+  DFKV_SYNC_POINT("admin.stop_requested");
   thread_.Join();
 }
 

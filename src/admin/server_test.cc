@@ -5,10 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/fault.h"
 #include "base/metric.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -221,6 +224,27 @@ TEST_F(AdminServer, StopDoesNotWaitForAReaderPastItsLimit) {
   BeginAnswer(&stuck);
   server->Stop();  // returns, or the test's own time limit ends it
   EXPECT_LT(stuck.ReceiveAll().size(), kBigBytes);
+}
+
+// The thread has looked and found no stop; the stop comes before it waits.
+TEST_F(AdminServer, AStopBeforeTheThreadWaitsIsSeen) {
+  std::atomic<bool> requested{false};
+  SyncPoints::Install([&](const char* name) {
+    if (std::string_view(name) == "admin.stop_requested") requested = true;
+    while (std::string_view(name) == "admin.before_poll" && !requested) CpuRelax();
+  });
+  Start();
+  std::atomic<bool> stopped{false};
+  Thread stopper("stopper", [&] {
+    server->Stop();
+    stopped = true;
+  });
+  const Nanos until = SystemClock().Now() + 20 * kSecond;
+  while (!stopped && SystemClock().Now() < until) CpuRelax();
+  EXPECT_TRUE(stopped) << "it sleeps on";
+  if (!stopped) Client(port()).Send("x");  // wakes it
+  stopper.Join();
+  SyncPoints::Clear();
 }
 
 TEST_F(AdminServer, RandomBytesDoNotStopIt) {
