@@ -325,6 +325,33 @@ TEST_F(ClientFaults, ASlowAnswerWithinTheDeadlineIsAHit) {
   EXPECT_TRUE(PatternMatches(1, 0, into.piece));
 }
 
+// A caller that got no CPU for longer than the stall time has not asked yet: the node may well live.
+TEST_F(ClientFaults, ACallerThatSleptAsksBeforeItGivesUp) {
+  options_.stall_ms = 1000;
+  FakeNode node;
+  node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
+  Client& client = Open({node.address()});
+  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  std::atomic<bool> ended{false};
+  Thread releaser("releaser", [&] {
+    while (node.requests(wire::Op::kPing) == 0 && !ended) CpuRelax();
+    node.Release();
+  });
+  std::atomic<bool> slept{false};
+  SyncPoints::Install([&](const char* name) {
+    if (std::string_view(name) != "reactor.sleep" || slept.exchange(true)) return;
+    const Nanos awake = Now() + 1200 * kMillisecond;
+    while (Now() < awake) CpuRelax();
+  });
+  Guarded into(100);
+  EXPECT_EQ(GetGuarded(client, 1, into, 60'000).code, Code::kOk);
+  SyncPoints::Clear();
+  ended = true;
+  EXPECT_TRUE(slept);
+  EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 0);
+  EXPECT_GE(Metric("dfkv_client_health_checks_total"), 1);
+}
+
 // Deadlines shorter than the stall time: calls end in time, and the silence adds up to a dead node.
 TEST_F(ClientFaults, ShortDeadlinesHoldAndAddUp) {
   options_.stall_ms = kStallMs;
