@@ -2,6 +2,7 @@
 ranges. New clients are served, memory stays flat, and the node lives.
 """
 
+import os
 import random
 import signal
 import socket
@@ -10,7 +11,7 @@ import time
 import unittest
 
 from harness import (CORRUPT, HEADER, INVALID, MAGIC, MIB, NOT_FOUND, OK, TOO_SMALL, Closed, NodeTest, Wire, pause,
-                     crc32c, frame_of, get_item, hello_frame, key_item, put_item, request_frame, value_of)
+                     crc32c, frame_of, get_item, hello_frame, key_item, put_item, request_frame, value_of, wait_for)
 
 SEED = 20260102
 
@@ -164,6 +165,30 @@ class FloodTest(Network):
                     pass  # made room
             self.assert_serves(node, seconds=20)
 
+    def test_dripped_puts(self):
+        """Every connection drips into a PUT of 64 MiB, which at the least rate may take over a minute."""
+        node = self.node("--tcp-max-conns=32", "--max-object-bytes=64MiB", "--min-rate-bytes=1MiB", ram="128MiB")
+        wires = self.wires(node, 32)
+        for i, wire in enumerate(wires):
+            wire.send(request_frame("put", [put_item(i, length=64 * MIB, crc=0)], payload_bytes=64 * MIB) + b"x")
+        until = time.monotonic() + 20
+        served = False
+        while not served:
+            self.assertLess(time.monotonic(), until, "drips keep new clients out")
+            for wire in wires:
+                try:
+                    wire.send(b"x")
+                except Closed:
+                    pass
+            pause(0.05)
+            try:
+                with Wire(node.port, timeout=5) as wire:
+                    served = wire.call("ping").code == OK
+            except Closed:
+                pass  # told that all are busy
+        self.assert_serves(node)
+        wait_for(lambda: node.metrics()["dfkv_put_inflight_bytes"] == 0)
+
     def test_more_connections_than_descriptors(self):
         """The limit of open files is lower than that of connections."""
         node = self.node(prefix=["/bin/sh", "-c", 'ulimit -n 100; exec "$@"', "sh"])
@@ -207,6 +232,26 @@ class SlowReaderTest(Network):
                     pass
             pause(0.05)
         self.assertGreater(served, 0, "slow readers starve the others")
+
+
+    def test_a_reader_in_drips_is_dropped(self):
+        """It takes something every 50 ms, which is progress, but not the least rate."""
+        node = self.node("--write-stall-ms=1000", "--min-rate-bytes=64MiB", "--request-ms=600000", ram="64MiB")
+        value = value_of("slow", MIB)
+        with Wire(node.port) as wire:
+            crc = crc32c(value)
+            for i in range(16):
+                self.assertEqual(wire.call("put", [put_item(i, value, crc=crc)], value).items[0][1], OK)
+        [reader] = self.wires(node, 1, receive_buffer=4096)
+        for _ in range(4):
+            reader.send(request_frame("get", [get_item(i, MIB) for i in range(16)], deadline_ms=2**32 - 1))
+        until = time.monotonic() + 20
+        while node.metrics()['dfkv_tcp_closed_total{reason="write_stall"}'] == 0:
+            self.assertLess(time.monotonic(), until, "it holds its answers")
+            reader.socket.recv(2048)
+            pause(0.05)
+        wait_for(lambda: node.metrics()["dfkv_tcp_output_bytes"] < MIB)
+        self.assert_serves(node)
 
 
 class GarbageTest(Network):
@@ -300,6 +345,180 @@ class GarbageTest(Network):
                 answer = wire.receive()
                 self.assertEqual((answer.code, answer.request_id), (14, 9))
                 self.assertEqual(wire.call("ping").code, OK)
+
+
+class HostileTest(Network):
+    """Both ports of a node against what a hostile or broken peer sends: it lives, serves, and holds nothing after."""
+
+    def setUp(self):
+        super().setUp()
+        self.rng = random.Random(SEED)
+        self.target = self.node("--metrics-port=0", "--metrics-first-req-ms=500", "--tcp-first-req-ms=500",
+                                "--stall-ms=500", "--max-object-bytes=64MiB", ram="128MiB")
+        self.admin_port = int(self.target.ready["metrics"].rsplit(":", 1)[1])
+        self.kept = value_of("kept", 10_000)
+        self.assertEqual(self.library(self.target).put("kept", self.kept), OK)
+
+    def raw(self, port):
+        connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.addCleanup(connection.close)
+        return connection
+
+    def throw(self, port, data, how):
+        """Sends it and leaves: how is 'read' (to the end), 'close', 'reset', or 'half' (then read)."""
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            try:
+                connection.sendall(data)
+                if how == "reset":
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                if how == "half":
+                    connection.shutdown(socket.SHUT_WR)
+                if how in ("half", "read"):
+                    while connection.recv(1 << 16):
+                        pass
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+
+    def health(self):
+        with self.raw(self.admin_port) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            answer = b""
+            while part := connection.recv(4096):
+                answer += part
+            self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer[:100])
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.target.process.pid}/fd"))
+
+    def unharmed(self, attack, rounds=3):
+        """The attack once to warm up, then some more times: descriptors and memory are as after the first."""
+        descriptors = self.descriptors()
+        attack()
+        wait_for(lambda: self.descriptors() <= descriptors, what="closing what the attack left")
+        memory = self.target.rss()
+        for _ in range(rounds):
+            attack()
+        self.health()
+        self.assert_serves(self.target)
+        wait_for(lambda: self.descriptors() <= descriptors, what="closing what the attack left")
+        self.assertLess(self.target.rss() - memory, 8 * MIB)
+        self.assertTrue(self.target.alive(), self.target.log()[-2000:])
+        self.assertEqual(self.library(self.target).get("kept"), (OK, self.kept))
+        self.assertEqual(self.target.metrics()["dfkv_put_inflight_bytes"], 0)
+
+    def http_junk(self):
+        yield b"GET /metrics HTTP/1.1\r\n\r\n" * 2000
+        yield b"GET /" + b"a" * MIB + b" HTTP/1.1\r\n\r\n"
+        yield b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200_000 + b"\r\n"
+        yield b"GET / HTTP/1.1\r\nX: " + b"\0" * MIB
+        for length in (2**63, 2**64, -1, 10**30):
+            yield b"POST /stats HTTP/1.1\r\nContent-Length: %d\r\n\r\nbody" % length
+        yield b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"
+        yield b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        yield b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + self.rng.randbytes(500)  # TLS
+        yield b"GET /../../etc/passwd HTTP/1.1\r\n\r\n"
+        yield b"GET /%s%n%x HTTP/1.1\r\n\r\n"
+        yield b"\r\n" * 5000
+        yield b""
+        yield request_frame("get", [get_item(1, 10)]) * 50
+        for _ in range(20):
+            yield self.rng.randbytes(self.rng.randrange(1, 20_000))
+            yield self.rng.randbytes(self.rng.randrange(1, 2000)) + b"\n\n"
+
+    def frame_junk(self):
+        hello = hello_frame()
+        ping, get = frame_of("ping", b"\0" * 16), request_frame("get", [get_item(1, 10)])
+        put = request_frame("put", [put_item(9, length=5000, crc=0)], payload_bytes=5000)
+        yield hello + ping * 5000
+        yield hello * 100
+        yield hello + get * 200 + self.rng.randbytes(1000)
+        yield hello + put + b"v" * 4999
+        yield hello + put * 20
+        yield hello + put + b"v" * 5000 + self.rng.randbytes(3000)
+        yield b"GET /metrics HTTP/1.1\r\n\r\n"
+        for number in (2**63, 2**63 - 1, 2**64 - 1):
+            yield hello + request_frame("put", [put_item(9, length=number, crc=0)], payload_bytes=number) + b"x" * 999
+            yield hello + request_frame("put", [put_item(9, length=number)] * 2, payload_bytes=number * 2 % 2**64)
+            yield hello + request_frame("get_range", [get_item(1, number, offset=number)]) * 3
+            yield hello + frame_of("ping", b"\0" * 16, payload_bytes=number) + b"x" * 999
+        yield hello + frame_of("get", b"\0" * 64, meta_bytes=2**32 - 1)
+        yield hello + frame_of("exist", b"\0" * 32, items=2**32 - 1)
+        for _ in range(20):
+            yield self.rng.randbytes(self.rng.randrange(1, 20_000))
+            yield hello + self.rng.randbytes(self.rng.randrange(1, 20_000))
+            damaged = bytearray(hello + put + b"v" * 5000 + get)
+            damaged[self.rng.randrange(len(damaged))] ^= 1 << self.rng.randrange(8)
+            yield bytes(damaged)
+
+    def everything(self, port, junk):
+        for data in junk:
+            for how in ("half", "close", "reset"):
+                self.throw(port, data, how)
+
+    def test_junk_on_the_admin_port(self):
+        self.unharmed(lambda: self.everything(self.admin_port, self.http_junk()))
+
+    def test_junk_on_the_data_port(self):
+        self.unharmed(lambda: self.everything(self.target.port, self.frame_junk()))
+
+    def half_open(self, port, openings):
+        """Connections that say a beginning and no more; some have closed their side."""
+        connections = [self.raw(port) for _ in range(90)]
+        for i, connection in enumerate(connections):
+            try:
+                connection.sendall(openings[i % len(openings)])
+                if i % 3 == 0:
+                    connection.shutdown(socket.SHUT_WR)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # made room
+        self.health()
+        self.assert_serves(self.target)
+        for connection in connections:  # every one is closed by its deadline
+            try:
+                while connection.recv(1 << 16):
+                    pass
+            except ConnectionResetError:
+                pass
+            connection.close()
+
+    def test_half_open_on_the_admin_port(self):
+        self.unharmed(lambda: self.half_open(self.admin_port, [b"", b"G", b"GET /metrics HTTP/1.1\r\nHost:"]))
+
+    def test_half_open_on_the_data_port(self):
+        begun = request_frame("put", [put_item(9, length=MIB, crc=0)], payload_bytes=MIB)
+        self.unharmed(lambda: self.half_open(self.target.port, [b"", b"DFK", hello_frame()[:-1],
+                                                                hello_frame() + begun[:40], hello_frame() + begun,
+                                                                hello_frame() + begun + b"v" * 70_000]))
+
+    def loris(self, port, words, count):
+        """Bytes one by one on many connections, for as long as the node lets any of them."""
+        connections = [self.raw(port) for _ in range(count)]
+        until = time.monotonic() + 20
+        at = 0
+        while connections:
+            self.assertLess(time.monotonic(), until, "drips are not ended")
+            for connection in list(connections):
+                connection.settimeout(0)
+                try:
+                    connection.send(words[at % len(words):][:1])
+                    if not connection.recv(1 << 16):
+                        raise ConnectionResetError
+                except BlockingIOError:
+                    pass
+                except (BrokenPipeError, ConnectionResetError):
+                    connection.close()
+                    connections.remove(connection)
+            at += 1
+            if at % 10 == 0:
+                self.health()
+                self.assert_serves(self.target)
+            pause(0.01)
+
+    def test_loris_on_the_admin_port(self):
+        self.unharmed(lambda: self.loris(self.admin_port, b"GET /healthz HTTP/1.1\r\nX: " + b"y" * 4000, 80), rounds=1)
+
+    def test_loris_on_the_data_port(self):
+        self.unharmed(lambda: self.loris(self.target.port, hello_frame(), 80), rounds=1)
 
 
 class StoppedNodeTest(Network):
