@@ -211,6 +211,23 @@ TEST(Load, MixedReadsTheWorkingSetAndWritesNewObjects) {
   EXPECT_TRUE(report->Succeeded(false));
 }
 
+TEST(Load, RemoveTakesWhatAnEarlierPutStored) {
+  FakeClient client;
+  ASSERT_TRUE(RunLoad(client, SmallLoad(LoadOp::kPut), {}).ok());
+  LoadOptions options = SmallLoad(LoadOp::kRemove);
+  options.count = 100;
+  const Result<LoadReport> report = RunLoad(client, options, {});
+  ASSERT_EQ(report->phases.size(), 1u);
+  EXPECT_EQ(report->phases[0].remove.tally.good(), 100u);
+  EXPECT_EQ(report->phases[0].bytes(), 0u);
+  EXPECT_EQ(client.object_count(), 3u);
+  EXPECT_TRUE(report->Succeeded(false));
+  const Result<LoadReport> again = RunLoad(client, options, {});
+  EXPECT_EQ(again->phases[0].remove.tally.misses(), 100u);
+  EXPECT_FALSE(again->Succeeded(false));
+  EXPECT_TRUE(again->Succeeded(true));
+}
+
 TEST(Load, RefusesWhatMakesNoSense) {
   FakeClient client;
   for (const auto& spoil : std::vector<void (*)(LoadOptions&)>{

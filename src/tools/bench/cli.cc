@@ -74,10 +74,15 @@ void RegisterLoad(OptionSet* set, LoadFlags* flags) {
   RowBytes(set, "cap", &flags->common.bed.capacity_bytes, "Capacity of the started node.");
   LoadOptions& load = flags->load;
   set->Group("Load");
-  set->AddEnum(
-         "op", &load.op,
-         {{"put", LoadOp::kPut}, {"get", LoadOp::kGet}, {"both", LoadOp::kBoth}, {"mixed", LoadOp::kMixed}},
-         "put; get; both: put, then get; mixed: put the working set, then gets of it among puts.")
+  set->AddEnum("op", &load.op,
+               {{"put", LoadOp::kPut},
+                {"get", LoadOp::kGet},
+                {"both", LoadOp::kBoth},
+                {"mixed", LoadOp::kMixed},
+                {"remove", LoadOp::kRemove}},
+               "put; get; both: put, then get; mixed: put the working set, then gets of it among puts; "
+               "remove: objects that "
+               "were put.")
       .Env(BenchEnv("op"));
   RowBytes(set, "size", &load.size_bytes, "Bytes of an object.").AtLeast(1);
   Row(set, "count", &load.count, "Operations of a phase.").AtLeast(1).Unit("objects");
@@ -95,7 +100,9 @@ void RegisterLoad(OptionSet* set, LoadFlags* flags) {
   Row(set, "cold", &flags->cold, "Restart the started node between put and get: gets begin on disk.")
       .Switch();
   Row(set, "verify", &load.verify, "Compare every byte that was read.");
-  Row(set, "allow-misses", &flags->misses_allowed, "A miss is no failure.").Switch();
+  Row(set, "allow-misses", &flags->misses_allowed,
+      "A miss, or an object that is absent when it is removed, is no failure.")
+      .Switch();
   Row(set, "seconds", &load.seconds_max, "End a phase after this time; 0: when all is done.").Unit("s");
   Row(set, "deadline-ms", &load.deadline_ms, "Deadline of a call; 0: 1 s plus bytes at 64 MiB/s.");
 }

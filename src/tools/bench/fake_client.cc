@@ -113,11 +113,11 @@ Status FakeClient::Remove(std::span<const ByteSpan> keys, const CallOptions&, st
   ++calls_;
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto found = objects_.find(AsText(keys[i]));
+    results[i] = {found == objects_.end() ? Code::kNotFound : Code::kOk, 0};
     if (found != objects_.end()) {
       ages_.erase(found->second.age);
       objects_.erase(found);
     }
-    results[i] = {Code::kOk, 0};
   }
   return Ok();
 }

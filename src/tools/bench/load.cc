@@ -18,7 +18,7 @@ using client::PutItem;
 
 namespace {
 
-enum class PhaseKind : uint8_t { kPut, kGet, kMixed };
+enum class PhaseKind : uint8_t { kPut, kGet, kMixed, kRemove };
 
 struct Phase {
   std::string name;
@@ -78,7 +78,9 @@ class Worker {
       if (first >= operations || SystemClock().Now() >= shared_.end) return;
       const uint64_t items = std::min(batch_, operations - first);
       ++batches_;
-      if (IsPut(first)) {
+      if (shared_.phase.kind == PhaseKind::kRemove) {
+        RemoveBatch(first, items);
+      } else if (IsPut(first)) {
         PutBatch(first, items);
       } else {
         GetBatch(first, items);
@@ -86,7 +88,7 @@ class Worker {
     }
   }
 
-  KindReport get, put;
+  KindReport get, put, remove;
   double value_cpu_seconds = 0;
 
  private:
@@ -166,6 +168,21 @@ class Worker {
     Account(get, items, took, good_before);
   }
 
+  void RemoveBatch(uint64_t first, uint64_t items) {
+    std::vector<ByteSpan> asked(items);
+    for (uint64_t i = 0; i < items; ++i) {
+      NameItem(i, first + i);
+      asked[i] = AsBytes(keys_[i]);
+    }
+    const Nanos start = SystemClock().Now();
+    const Status status = shared_.client.Remove(asked, Call(), Results(items));
+    const Nanos took = SystemClock().Now() - start;
+    const uint64_t good_before = remove.tally.good();
+    for (uint64_t i = 0; i < items; ++i) remove.tally.Add(status.ok() ? results_[i].code : status.code());
+    Account(remove, items, took, good_before);
+    remove.tally.bytes = 0;  // none moved
+  }
+
   void CheckItem(uint64_t i, Code code) {
     get.tally.Add(code);
     if (code != Code::kOk) return;
@@ -239,6 +256,7 @@ PhaseReport RunPhase(client::Client& client, const LoadOptions& options, const P
   for (const auto& worker : workers) {
     report.get.Merge(worker->get);
     report.put.Merge(worker->put);
+    report.remove.Merge(worker->remove);
     report.value_cpu_seconds += worker->value_cpu_seconds;
   }
   report.client_cpu_seconds = std::max(0.0, cpu - report.value_cpu_seconds);
@@ -282,8 +300,10 @@ uint64_t LoadReport::wrong() const {
 
 bool LoadReport::Succeeded(bool misses_allowed) const {
   for (const PhaseReport& phase : phases) {
-    const uint64_t failed = phase.get.tally.errors() + phase.put.tally.errors() + phase.put.tally.misses();
-    if (failed != 0 || (!misses_allowed && phase.get.tally.misses() != 0)) return false;
+    const uint64_t failed = phase.get.tally.errors() + phase.put.tally.errors() + phase.put.tally.misses() +
+                            phase.remove.tally.errors();
+    const uint64_t absent = phase.get.tally.misses() + phase.remove.tally.misses();
+    if (failed != 0 || (!misses_allowed && absent != 0)) return false;
   }
   return true;
 }
@@ -298,6 +318,7 @@ Result<LoadReport> RunLoad(client::Client& client, const LoadOptions& options, c
   const auto run = [&](const Phase& phase) {
     report.phases.push_back(RunPhase(*now, options, phase, node_cpu));
   };
+  if (options.op == LoadOp::kRemove) run({"remove", PhaseKind::kRemove, options.count, true});
   if (options.op == LoadOp::kPut) run({"put", PhaseKind::kPut, options.count, true});
   if (fills) {
     run({options.op == LoadOp::kBoth ? "put" : "fill", PhaseKind::kPut, working_set, true});
@@ -307,7 +328,7 @@ Result<LoadReport> RunLoad(client::Client& client, const LoadOptions& options, c
       now = *next;
     }
   }
-  if (options.op == LoadOp::kPut) return report;
+  if (options.op == LoadOp::kPut || options.op == LoadOp::kRemove) return report;
   if (options.warm) run({"warm", PhaseKind::kGet, working_set, true});
   const bool mixed = options.op == LoadOp::kMixed;
   run({mixed ? "mixed" : "get", mixed ? PhaseKind::kMixed : PhaseKind::kGet, options.count, false});

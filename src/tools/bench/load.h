@@ -19,10 +19,11 @@
 namespace dfkv::tools {
 
 enum class LoadOp : uint8_t {
-  kPut,    // objects 0 to count - 1
-  kGet,    // `count` GETs from the working set
-  kBoth,   // PUT of the working set, then GET
-  kMixed,  // PUT of the working set, then `count` operations: GETs from it, PUTs of further objects
+  kPut,     // objects 0 to count - 1
+  kGet,     // `count` GETs from the working set
+  kBoth,    // PUT of the working set, then GET
+  kMixed,   // PUT of the working set, then `count` operations: GETs from it, PUTs of further objects
+  kRemove,  // REMOVE of objects 0 to count - 1
 };
 enum class LoadOrder : uint8_t { kSequential, kRandom };
 
@@ -56,17 +57,18 @@ struct KindReport {
 };
 
 struct PhaseReport {
-  std::string name;  // "put", "get", "mixed", "fill"
+  std::string name;  // "put", "get", "mixed", "fill", "remove"
   double seconds = 0;
   uint32_t threads = 0;
   KindReport get;
   KindReport put;
+  KindReport remove;                       // its tally counts no bytes
   double client_cpu_seconds = 0;           // of this process, making and checking of values left out
   double value_cpu_seconds = 0;            // spent on making and checking values
   std::optional<double> node_cpu_seconds;  // of all members together, where it can be known
 
   uint64_t bytes() const { return get.tally.bytes + put.tally.bytes; }
-  uint64_t items() const { return get.tally.items() + put.tally.items(); }
+  uint64_t items() const { return get.tally.items() + put.tally.items() + remove.tally.items(); }
 };
 
 struct LoadReport {

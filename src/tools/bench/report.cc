@@ -26,17 +26,21 @@ std::string PerGigabyte(double seconds, uint64_t bytes) {
   return bytes == 0 ? "-" : Fixed(seconds / (static_cast<double>(bytes) * 1e-9), 3);
 }
 
-std::string KindText(const char* kind, const KindReport& report, const PhaseReport& phase, bool is_get) {
+enum class Kind : uint8_t { kGet, kPut, kRemove };
+
+std::string KindText(const char* name, const KindReport& report, const PhaseReport& phase, Kind kind) {
   const Tally& tally = report.tally;
   if (tally.items() == 0) return {};
   const double in_calls = report.call_seconds / std::max(1u, phase.threads);
-  std::string text = Cat("  ", kind, ": ", Fixed(static_cast<double>(tally.items()) / phase.seconds, 1),
+  std::string text = Cat("  ", name, ": ", Fixed(static_cast<double>(tally.items()) / phase.seconds, 1),
                          " ops/s  ", Fixed(GigabytesPerSecond(tally.bytes, phase.seconds), 3), " GB/s");
   if (phase.get.tally.items() == 0 || phase.put.tally.items() == 0) {
     text += Cat("  (in calls ", Fixed(GigabytesPerSecond(tally.bytes, in_calls), 3), " GB/s)");
   }
-  if (is_get) {
+  if (kind == Kind::kGet) {
     text += Cat("  hits ", tally.good(), "  misses ", tally.misses(), "  errors ", tally.errors());
+  } else if (kind == Kind::kRemove) {
+    text += Cat("  removed ", tally.good(), "  absent ", tally.misses(), "  errors ", tally.errors());
   } else {
     text += Cat("  stored ", tally.good(), "  failed ", tally.items() - tally.good());
   }
@@ -61,8 +65,9 @@ std::string LoadText(const LoadReport& report, const LoadOptions& options) {
   for (const PhaseReport& phase : report.phases) {
     text += Cat(phase.name, ": ", phase.items(), " objects of ", FormatBytes(options.size_bytes), " in ",
                 Fixed(phase.seconds, 2), " s, ", phase.threads, " threads, batches of ", options.batch, "\n");
-    text += KindText("get", phase.get, phase, true);
-    text += KindText("put", phase.put, phase, false);
+    text += KindText("get", phase.get, phase, Kind::kGet);
+    text += KindText("put", phase.put, phase, Kind::kPut);
+    text += KindText("remove", phase.remove, phase, Kind::kRemove);
     text += Cat("  CPU s/GB: client ", PerGigabyte(phase.client_cpu_seconds, phase.bytes()), ", node ",
                 phase.node_cpu_seconds ? PerGigabyte(*phase.node_cpu_seconds, phase.bytes()) : "not known",
                 "  (making and checking values apart: ", PerGigabyte(phase.value_cpu_seconds, phase.bytes()),

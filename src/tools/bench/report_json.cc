@@ -49,7 +49,7 @@ Json KindJson(const KindReport& kind, const PhaseReport& phase) {
 }
 
 const char* OpName(LoadOp op) {
-  constexpr const char* kNames[] = {"put", "get", "both", "mixed"};
+  constexpr const char* kNames[] = {"put", "get", "both", "mixed", "remove"};
   return kNames[static_cast<size_t>(op)];
 }
 
@@ -74,6 +74,7 @@ std::string LoadJson(const LoadReport& report, const LoadOptions& options, bool 
     Json entry = {{"name", phase.name}, {"seconds", phase.seconds}, {"threads", phase.threads}};
     if (phase.get.tally.items() != 0) entry["get"] = KindJson(phase.get, phase);
     if (phase.put.tally.items() != 0) entry["put"] = KindJson(phase.put, phase);
+    if (phase.remove.tally.items() != 0) entry["remove"] = KindJson(phase.remove, phase);
     entry["cpu_s_per_gb"] = {{"client", PerGigabyte(phase.client_cpu_seconds, phase.bytes())},
                              {"values", PerGigabyte(phase.value_cpu_seconds, phase.bytes())},
                              {"node", PerGigabyte(phase.node_cpu_seconds, phase.bytes())}};
