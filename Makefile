@@ -63,7 +63,7 @@ python: build  ## build the Python package into build/venv and run its tests
 replay: build  ## replay the published traces, also with kill -9, against the bars (DFKV_TRACES names their folder)
 	@$(PYTHON) -B tests/system/replay_traces.py || [ $$? = 77 ]
 
-bench: build  ## measure dfkv beside iperf3, fio and redis-server
+bench: build  ## measure dfkv beside its floors, iperf3, fio and redis-server; says which bars are met
 	$(DEPS) bench
 	@$(PYTHON) -B bench/run.py
 

@@ -6,7 +6,7 @@ import pathlib
 import socket
 import subprocess
 
-from cells import Cell, MIB, Sample, fits
+from cells import MIB, Sample
 
 TIMEOUT_S = 120
 
@@ -42,22 +42,23 @@ def await_port(port, process):
 class Iperf:
     """Raw TCP over loopback: what a transport could reach at best."""
 
-    def measure(self, plan, results):
-        for streams in (1, 4):
-            port = free_port()
-            # The server ends by itself after one client (-1).
-            server = subprocess.Popen(["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", str(port), "--forceflush"],
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            try:
-                while "listening" not in server.stdout.readline():
-                    if server.poll() is not None:
-                        raise RuntimeError("iperf3 -s ended before it was ready")
-                text = run_text(["iperf3", "-c", "127.0.0.1", "-p", str(port), "-P", str(streams), "-J",
-                                 "-t", str(max(1, round(2 * plan.seconds)))])
-                results.add(Cell("iperf3", "stream", 128 << 10, 1, streams), self.parse(text))
-            finally:
-                server.kill()
-                server.wait()
+    def __init__(self, plan):
+        self.seconds = max(1, round(plan.seconds))  # whole ones only
+
+    def measure(self, cell):
+        port = free_port()
+        # The server ends by itself after one client (-1).
+        server = subprocess.Popen(["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", str(port), "--forceflush"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            while "listening" not in server.stdout.readline():
+                if server.poll() is not None:
+                    raise RuntimeError("iperf3 -s ended before it was ready")
+            return self.parse(run_text(["iperf3", "-c", "127.0.0.1", "-p", str(port), "-P", str(cell.threads), "-J",
+                                        "-t", str(self.seconds)]))
+        finally:
+            server.kill()
+            server.wait()
 
     @staticmethod
     def parse(text):
@@ -69,11 +70,10 @@ class Iperf:
 class Fio:
     """The disk with O_DIRECT: what storage could reach at best."""
 
-    OPERATIONS = ("randread", "read", "randwrite", "write")
-
     def __init__(self, folder, plan):
         self.path = pathlib.Path(folder) / "fio.dat"
         self.size = plan.file_bytes
+        self.seconds = plan.seconds
         self.engine = "io_uring" if self.works("io_uring") else "libaio"
         # Written once, so that reads read written blocks and writes overwrite them.
         self.run("write", 4 * MIB, 8, [f"--size={self.size}"])
@@ -88,13 +88,10 @@ class Fio:
                          f"--rw={operation}", f"--bs={size}", f"--iodepth={depth}", "--output-format=json",
                          "--randrepeat=0", "--norandommap", *extra])
 
-    def measure(self, plan, results):
-        for operation in self.OPERATIONS:
-            for size in plan.sizes:
-                for depth in plan.batches:
-                    text = self.run(operation, size, depth,
-                                    [f"--size={self.size}", "--time_based", f"--runtime={round(1000 * plan.seconds)}ms"])
-                    results.add(Cell("fio", operation, size, depth, 1), self.parse(text, operation))
+    def measure(self, cell):
+        text = self.run(cell.operation, cell.size, cell.batch,
+                        [f"--size={self.size}", "--time_based", f"--runtime={round(1000 * self.seconds)}ms"])
+        return self.parse(text, cell.operation)
 
     @staticmethod
     def parse(text, operation):
@@ -111,28 +108,29 @@ class Fio:
 class Redis:
     """A cache in RAM, without persistence: SET and GET of one key, pipelined as dfkv batches."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, plan):
+        self.seconds = plan.seconds
+        self.rates = {}  # requests a second of a cell, as it was last time
         self.port = free_port()
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
              "--dir", str(folder)], stdout=subprocess.DEVNULL)
         await_port(self.port, self.process)
 
-    def measure(self, plan, results):
-        for size in plan.sizes:
-            for batch in plan.batches:
-                for threads in plan.threads:
-                    if fits(size, batch, threads):
-                        self.measure_one(plan, results, size, batch, threads)
+    def measure(self, cell):
+        # It takes a number of requests, not a time.
+        rate = self.rates.get(cell, min(2e9 / cell.size, 5e4))
+        count = max(int(rate * self.seconds), 4 * cell.batch * cell.threads)
+        if cell.operation == "get":
+            self.run(cell.size, 1, 1, "set", 1)  # the key that is read
+        sample = self.run(cell.size, cell.threads, cell.batch, {"get": "get", "put": "set"}[cell.operation], count)
+        self.rates[cell] = sample.ops_per_s
+        return sample
 
-    def measure_one(self, plan, results, size, batch, threads):
-        # As many requests as take about a cell's time at 2 GB/s or 100,000 a second.
-        count = int(min(2e9 * plan.seconds / size, 1e5 * plan.seconds))
-        count = max(count, 4 * batch * threads)
-        text = run_text(["redis-benchmark", "-p", str(self.port), "-t", "set,get", "-d", str(size), "-c", str(threads),
+    def run(self, size, connections, batch, test, count):
+        text = run_text(["redis-benchmark", "-p", str(self.port), "-t", test, "-d", str(size), "-c", str(connections),
                          "-P", str(batch), "-n", str(count), "--csv"])
-        for operation, sample in self.parse(text, size).items():
-            results.add(Cell("redis", operation, size, batch, threads), sample)
+        return next(iter(self.parse(text, size).values()))
 
     @staticmethod
     def parse(text, size):

@@ -1,25 +1,12 @@
-"""bench/RESULTS.md: medians with their spread, and the ratios to what the machine gives."""
+"""bench/RESULTS.md: the bars, then every figure: medians with their spread, and the ratios to what the machine gives."""
 
-from cells import Cell, KIB, MIB
-
-
-def size_text(size):
-    return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+from bars import number, size_text
+from cells import Cell, KIB
 
 
-def number(value):
-    """Three significant digits, thousands as k."""
-    if value is None:
-        return "–"
-    if value >= 10_000:
-        return f"{value / 1000:.0f}k"
-    if value >= 1000:
-        return f"{value / 1000:.1f}k"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def ratio(part, whole):
-    return f"{part / whole:.2f}" if part is not None and whole else "–"
+def ratio(results, cell, floor, field="gb_per_s"):
+    value = results.ratio(cell, floor, field)
+    return "–" if value is None else f"{value:.2f}"
 
 
 def with_spread(results, cell, field="gb_per_s"):
@@ -34,65 +21,83 @@ def table(head, rows):
     return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
-def ram_table(results, operation):
-    head = ["size", "batch", "threads", "GB/s", "ops/s", "p50 us", "p99 us", "redis GB/s", "to redis", "to iperf3"]
+def need_text(row):
+    sign = "≤" if row.at_most else "≥"
+    return f"{sign} {row.need:g}" + (f" {row.unit}" if row.unit else " ×")
+
+
+def bars_table(rows):
+    cells = []
+    for row in rows:
+        value = "" if row.unit else f"{row.value:.2f}"
+        met = "yes" if row.met else "**no**"
+        cells.append([row.bar, row.case, row.measured, row.floor, value, need_text(row), met])
+    return table(["bar", "case", "measured", "beside", "ratio", "needed", "met"], cells)
+
+
+def bars_summary(rows):
+    missed = [row for row in rows if not row.met]
+    return [f"{len(rows) - len(missed)} of {len(rows)} cases are met.", ""]
+
+
+def load_table(results, operation, floor_of):
+    """A row for each load, with the floor that `floor_of` gives beside it; nothing when none was measured."""
+    head = ["size", "batch", "threads", "GB/s", "ops/s", "p50 us", "p99 us", "client CPU s/GB", "node CPU s/GB",
+            "to floor", "to iperf3", "to redis"]
     rows = []
-    for cell in results.cells("dfkv", operation):
-        gb_per_s = results.median(cell)
-        redis = results.median(Cell("redis", cell.operation, cell.size, cell.batch, cell.threads))
-        iperf = results.median(Cell("iperf3", "stream", 128 << 10, 1, 1 if cell.threads == 1 else 4))
+    for cell in sorted(results.cells("dfkv", operation), key=lambda c: (c.size, c.threads, c.batch)):
+        redis = Cell("redis", cell.operation, cell.size, cell.batch, cell.threads)
+        iperf = Cell("iperf3", "stream", 128 * KIB, 1, cell.threads)
         rows.append([size_text(cell.size), str(cell.batch), str(cell.threads), with_spread(results, cell),
                      number(results.median(cell, "ops_per_s")), number(results.median(cell, "p50_us")),
-                     number(results.median(cell, "p99_us")), number(redis), ratio(gb_per_s, redis),
-                     ratio(gb_per_s, iperf)])
-    return table(head, rows)
+                     number(results.median(cell, "p99_us")), number(results.median(cell, "client_cpu_s_per_gb")),
+                     number(results.median(cell, "node_cpu_s_per_gb")), ratio(results, cell, floor_of(cell)),
+                     ratio(results, cell, iperf), ratio(results, cell, redis)])
+    return table(head, rows) if rows else ["Not measured in this run.", ""]
 
 
-def disk_table(results, operation, peer):
-    head = ["size", "batch", "threads", "GB/s", "ops/s", "p50 us", "p99 us", f"fio {peer} GB/s", "to fio"]
-    rows = []
-    for cell in results.cells("dfkv", operation):
-        fio = results.median(Cell("fio", peer, cell.size, cell.batch, 1))
-        rows.append([size_text(cell.size), str(cell.batch), str(cell.threads), with_spread(results, cell),
-                     number(results.median(cell, "ops_per_s")), number(results.median(cell, "p50_us")),
-                     number(results.median(cell, "p99_us")), number(fio), ratio(results.median(cell), fio)])
-    return table(head, rows)
+def get_floor(cell):
+    if cell.size == 4 * KIB:
+        return Cell("floor", cell.operation.replace("get", "reply"), cell.size, cell.batch, cell.threads)
+    return Cell("floor", "tcp", cell.size, 1, cell.threads)
 
 
-def fio_table(results):
-    rows = [[c.operation, size_text(c.size), str(c.batch), with_spread(results, c),
-             number(results.median(c, "ops_per_s")), number(results.median(c, "p50_us")),
-             number(results.median(c, "p99_us"))] for c in results.cells("fio")]
-    return table(["operation", "size", "depth", "GB/s", "ops/s", "p50 us", "p99 us"], rows)
+def put_floor(cell):
+    return Cell("floor", "write", cell.size, cell.batch * cell.threads, 1)
 
 
-def cpu_table(results):
-    rows = []
-    for cell in results.cells("dfkv"):
-        if cell.batch == 8 or cell.size >= MIB:
-            rows.append([cell.operation, size_text(cell.size), str(cell.batch), str(cell.threads),
-                         number(results.median(cell, "client_cpu_s_per_gb")),
-                         number(results.median(cell, "node_cpu_s_per_gb"))])
-    return table(["operation", "size", "batch", "threads", "client CPU s/GB", "node CPU s/GB"], rows)
+def disk_floor(cell):
+    return Cell("floor", "randread", cell.size, cell.batch * cell.threads, 1)
 
 
-def page(results, facts, plan):
+def other_table(results, programs):
+    rows = [[c.program, c.operation, size_text(c.size), str(c.batch), str(c.threads), with_spread(results, c),
+             number(results.median(c, "ops_per_s") or None), number(results.median(c, "p50_us") or None),
+             number(results.median(c, "p99_us") or None), number(results.median(c, "cpu_s_per_gb") or None)]
+            for program in programs for c in results.cells(program)]
+    return table(["program", "operation", "size", "batch or depth", "connections", "GB/s", "ops/s", "p50 us", "p99 us",
+                  "CPU s/GB"], rows)
+
+
+def page(results, facts, plan, rows):
     """The whole page as text."""
     lines = ["# Results of `make bench`", "",
              "Written by `bench/run.py`; see [docs/BENCHMARKING.md](../docs/BENCHMARKING.md) for how it measures. "
-             f"Medians of {plan.rounds} rounds, (lowest–highest); all programs take turns in each round. Times are of "
-             "a call, that is of a whole batch. Figures of a virtual machine drift; ratios within one run do not, "
-             "much.", ""]
+             f"Medians of {plan.rounds} rounds, (lowest–highest); all programs take turns in each round, and a ratio is "
+             "the median of the rounds' ratios. Times are of a call, that is of a whole batch. The CRC of every value is "
+             "checked, in GETs and PUTs. Figures of a virtual machine drift; ratios within one run do not, much.", ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()] + [""]
-    lines += ["## The network: iperf3 on loopback", ""]
-    lines += table(["streams", "GB/s"], [[str(c.threads), with_spread(results, c)] for c in results.cells("iperf3")])
-    lines += ["## GET from RAM", "", "redis: the same size, pipeline and connections, one key. iperf3: 1 stream for "
-              "1 thread, else 4.", ""] + ram_table(results, "get")
-    lines += ["## PUT", "", "On disk before it is acknowledged. fio: sequential writes, depth = batch; redis keeps its "
-              "values in RAM only.", ""] + disk_table(results, "put", "write")
-    lines += ["Beside redis and the network:", ""] + ram_table(results, "put")
-    lines += ["## GET from disk", "", "A working set far larger than the RAM tier. fio: random reads, depth = batch.",
-              ""] + disk_table(results, "get-disk", "randread")
-    lines += ["## CPU", ""] + cpu_table(results)
-    lines += ["## The disk: fio, O_DIRECT", ""] + fio_table(results)
+    lines += ["## The bars", ""] + bars_summary(rows) + bars_table(rows)
+    lines += ["## GET from RAM", "", "Floor: streams of the same size; for 4 KiB, the server of answers under the same "
+              "client. redis: the same size, pipeline and connections, one key.", ""]
+    lines += load_table(results, "get", get_floor) + ["Both sides spinning:", ""]
+    lines += load_table(results, "get-spin", get_floor)
+    lines += ["## PUT", "", "On disk before it is acknowledged. Floor: sequential overwrites with as many in flight.", ""]
+    lines += load_table(results, "put", put_floor) + ["Into full space, evicting:", ""]
+    lines += load_table(results, "put-evict", put_floor)
+    lines += ["## GET from disk", "", "A working set far larger than the RAM tier. Floor: random reads with as many in "
+              "flight.", ""] + load_table(results, "get-disk", disk_floor)
+    lines += ["## Ten times as many objects", ""]
+    lines += load_table(results, "get-few", get_floor) + load_table(results, "get-many", get_floor)
+    lines += ["## The floors and the programs beside them", ""] + other_table(results, ("floor", "iperf3", "fio", "redis"))
     return "\n".join(lines)
