@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "io/disk.h"
+#include "io/socket.h"
 #include "net/tcp/server.h"
 
 namespace dfkv::node {
@@ -26,6 +27,13 @@ std::string_view EngineName(store::EngineKind kind) {
 
 std::string_view DurabilityName(store::Durability durability) {
   return durability == store::Durability::kDisk ? "disk" : "ram";
+}
+
+// A wrong address or a taken port is told before the store opens, which allocates space and may take long.
+Status CheckAddress(const net::TcpOptions& tcp) {
+  const Result<io::SocketAddress> address = io::MakeSocketAddress(tcp.address, tcp.port);
+  if (!address.ok()) return address.status();
+  return io::Listen(*address, {}).status();
 }
 
 io::Task<Status> StartStoreBackground(store::Store* store, io::Reactor* reactor) {
@@ -49,6 +57,7 @@ Result<std::unique_ptr<Node>> Node::StartBlocking(const NodeConfig& config) {
 }
 
 Status Node::OpenBlocking() {
+  DFKV_RETURN_IF_ERROR(CheckAddress(config_.tcp));
   DFKV_RETURN_IF_ERROR(StartAdminBlocking());
   Result<std::unique_ptr<store::Store>> store =
       store::Store::OpenBlocking(config_.store, io::PosixDisk(), metrics_);

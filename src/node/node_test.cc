@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -412,6 +413,7 @@ TEST_P(NodeTest, ATakenPortIsRefused) {
   EXPECT_EQ(second.code(), Code::kUnavailable);
   EXPECT_NE(second.status().message().find(std::to_string(options.port)), std::string::npos)
       << second.status().ToString();
+  EXPECT_TRUE(std::filesystem::is_empty(other.path())) << "told before space is allocated";
 }
 
 TEST_P(NodeTest, StopInTheMiddleOfAPut) {
