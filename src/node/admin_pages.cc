@@ -1,4 +1,5 @@
 // The pages of the admin port. They look into the store, so they tell nothing before the node is ready.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/version.h"
@@ -9,6 +10,13 @@ namespace {
 
 constexpr int kOk = 200;
 constexpr int kUnavailable = 503;
+
+// Counts without a fraction.
+nlohmann::ordered_json JsonNumber(double value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (value == std::floor(value) && std::abs(value) < kExact) return static_cast<int64_t>(value);
+  return value;
+}
 
 }  // namespace
 
@@ -50,7 +58,7 @@ std::string Node::StatsJson() const {
     page["capacity_bytes"] = config_.store.capacity_bytes;
     page["directories"] = config_.store.directories;
     nlohmann::ordered_json& metrics = page["metrics"];
-    for (const auto& [name, value] : metrics_.Snapshot()) metrics[name] = value;
+    for (const auto& [name, value] : metrics_.Snapshot()) metrics[name] = JsonNumber(value);
   }
   return page.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
