@@ -496,6 +496,10 @@ TEST(NodeOptionsTest, MemoryDefaultsAreWithinTheMachine) {
   EXPECT_LE(config->store.ram_bytes, std::max<uint64_t>(MemoryLimitBytes() / 4, 1));
   EXPECT_LE(config->store.ram_bytes, 16ull << 30);
   EXPECT_GE(config->threads, 1u);
+  options.store_engine = store::EngineKind::kSlab;
+  options.dir = {"/a"};
+  options.cap_bytes = 300ull << 20;
+  EXPECT_EQ(ResolveNodeOptions(options)->store.ram_bytes, options.cap_bytes) << "no more than it can hold";
 }
 
 }  // namespace

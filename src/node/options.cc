@@ -111,7 +111,7 @@ void RegisterRam(OptionSet* set, NodeOptions* o) {
   set->Add("ram-tier", &o->ram_tier,
            "Serve hot objects from memory; off keeps only the memory PUTs pass through.");
   set->AddBytes("ram-tier-bytes", &o->ram_tier_bytes, "Memory of the RAM tier.")
-      .DefaultText("the smaller of 16 GiB and a quarter of the memory");
+      .DefaultText("the smallest of 16 GiB, a quarter of the memory, and cap");
   set->Add("ram-policy", &o->ram_policy, "Eviction policy of the RAM tier.");
   set->Add("ram-populate", &o->ram_populate, "Touch the memory at start, so that no request pays for it.");
   set->AddBytes("put-inflight-bytes", &o->put_inflight_bytes, "Memory for PUTs that are not finished.")
@@ -148,6 +148,13 @@ Result<std::string> ListenAddress(const NodeOptions& o) {
   return std::string("127.0.0.1");
 }
 
+// A RAM tier larger than the disks would stay empty in part, and touching it takes a second or so per GiB.
+uint64_t DefaultRamBytes(const store::StoreOptions& s) {
+  const uint64_t machine = std::min(kRamDefaultMax, MemoryLimitBytes() / 4);
+  if (s.engine == store::EngineKind::kRam) return machine;
+  return std::min(machine, std::max(s.capacity_bytes, kStagingMin));
+}
+
 Result<store::StoreOptions> ResolveStore(const NodeOptions& o) {
   store::StoreOptions s;
   s.engine = o.store_engine;
@@ -170,8 +177,7 @@ Result<store::StoreOptions> ResolveStore(const NodeOptions& o) {
     return Status(Code::kInvalid, Cat("--disk-hash-weight: ", s.disk_weights.size(), " weights for ",
                                       s.directories.size(), " directories"));
   }
-  const uint64_t machine = std::min(kRamDefaultMax, MemoryLimitBytes() / 4);
-  s.ram_bytes = o.ram_tier_bytes != 0 ? o.ram_tier_bytes : machine;
+  s.ram_bytes = o.ram_tier_bytes != 0 ? o.ram_tier_bytes : DefaultRamBytes(s);
   if (!o.ram_tier) s.ram_bytes = std::max(kStagingMin, 2 * o.max_object_bytes);
   s.put_inflight_bytes = std::min(o.put_inflight_bytes, std::max<uint64_t>(s.ram_bytes / 2, 1 << 20));
   s.extent_bytes = o.extent_bytes;
