@@ -4,23 +4,28 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/log.h"
 #include "base/option_cli.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "node/node.h"
 
 namespace dfkv::node {
 namespace {
 
-// Blocks the signals that stop the node, in all threads started later, so that main alone takes them.
-sigset_t BlockStopSignals() {
+constexpr int kStarted = SIGUSR1;  // from the starting thread to main
+
+// Blocks the signals that main waits for, in all threads started later, so that main alone takes them.
+sigset_t BlockSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, kStarted);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return set;
@@ -53,6 +58,38 @@ void PrintReady(const Node& node) {
   std::fflush(stdout);
 }
 
+int AwaitSignal(const sigset_t& signals) {
+  int number = 0;
+  while (sigwait(&signals, &number) != 0) {
+  }
+  return number;
+}
+
+const char* SignalName(int number) {
+  return number == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+// Starts the node in a thread of its own, so that main hears a stop in the middle of a long start (memory to
+// touch, tables to read). Nothing has to be saved then: the process ends at once.
+Result<std::unique_ptr<Node>> StartUnlessStopped(const NodeConfig& config, const sigset_t& signals) {
+  Result<std::unique_ptr<Node>> started = Status(Code::kUnavailable, "not started");
+  std::atomic<bool> done{false};
+  const pthread_t waiting = pthread_self();
+  Thread starter("start", [&] {
+    started = Node::StartBlocking(config);
+    done.store(true);
+    pthread_kill(waiting, kStarted);
+  });
+  while (!done.load()) {
+    const int number = AwaitSignal(signals);
+    if (number == kStarted) continue;
+    LogInfo("stopped on ", SignalName(number), " while starting");
+    _exit(0);
+  }
+  starter.Join();
+  return started;
+}
+
 int Fail(const char* what, const Status& status) {
   std::fprintf(stderr, "dfkv_server: %s: %s\n", what, status.ToString().c_str());
   return 1;
@@ -73,15 +110,14 @@ int RunServer(int argc, const char* const* argv) {
     return 2;
   }
   RaiseFileLimit(config->tcp.connections_max);
-  const sigset_t stop_signals = BlockStopSignals();
-  Result<std::unique_ptr<Node>> started = Node::StartBlocking(*config);
+  const sigset_t signals = BlockSignals();
+  Result<std::unique_ptr<Node>> started = StartUnlessStopped(*config, signals);
   if (!started.ok()) return Fail("cannot start", started.status());
   Node& node = **started;
   PrintReady(node);
-  int signal_number = 0;
-  while (sigwait(&stop_signals, &signal_number) != 0) {
-  }
-  LogInfo("stopping on ", signal_number == SIGINT ? "SIGINT" : "SIGTERM");
+  int number = kStarted;
+  while (number == kStarted) number = AwaitSignal(signals);
+  LogInfo("stopping on ", SignalName(number));
   const Status stopped = node.StopBlocking(Nanos{options.stop_ms} * kMillisecond);
   if (!stopped.ok()) {
     (void)Fail("stopped uncleanly", stopped);

@@ -70,6 +70,7 @@ Status StoreImpl::OpenArena() {
   const uint64_t size = AlignDown(options_.ram_bytes, extent_bytes);
   io::RegionOptions region;
   region.populate = options_.populate;
+  if (options_.populate) LogInfo("store: touching the ", FormatBytes(size), " of the RAM tier");
   auto arena = io::Region::Make("dfkv-arena", size, region);
   if (!arena.ok()) return arena.status();
   SpaceOptions space;

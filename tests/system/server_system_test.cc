@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -151,6 +152,25 @@ TEST_F(ServerTest, SigtermInTheMiddleOfAPutEndsCleanly) {
   WireClient again = Client();
   EXPECT_EQ(again.Get(TestKey(1)).value, "whole");
   EXPECT_EQ(again.Get(TestKey(2)).code, Code::kNotFound);
+}
+
+TEST_F(ServerTest, SigtermWhileStartingEndsAtOnce) {
+  std::string command = Cat("echo $$; exec ", DFKV_SERVER, " --dir=", folder_, "/data --cap=256MiB");
+  FILE* pipe = popen((command + " --ram-tier-bytes=4GiB 2>&1 </dev/null").c_str(), "r");  // seconds to touch
+  ASSERT_NE(pipe, nullptr);
+  char line[512] = "0";
+  ASSERT_NE(fgets(line, sizeof line, pipe), nullptr);
+  const pid_t pid = std::atoi(line);
+  std::string text;
+  while (fgets(line, sizeof line, pipe) != nullptr) {
+    text += line;
+    const std::string_view seen = line;
+    if (seen.find("touching") != std::string_view::npos) kill(pid, SIGTERM);
+    if (seen.starts_with("READY")) kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(pclose(pipe), 0) << text;
+  EXPECT_NE(text.find("SIGTERM while starting"), std::string::npos) << text;
+  EXPECT_EQ(text.find("READY"), std::string::npos) << text;
 }
 
 TEST_F(ServerTest, UsageErrorsExitWithTwoAndNameTheFlag) {
