@@ -50,6 +50,15 @@ class CtlTest(unittest.TestCase):
         self.assertEqual(json.loads(self.ctl("remove", "k", "--json")), {"code": "Ok"})
         self.assertEqual(json.loads(self.ctl("remove", "k", "--json", status=1)), {"code": "NotFound"})
 
+    def test_a_value_on_a_terminal_ends_its_line(self):
+        self.ctl("put", "shown", "some value")
+        master, terminal = os.openpty()
+        subprocess.run([PROGRAMS / "dfkvctl", self.members, "--client-stall-ms=10s", "get", "shown"], stdout=terminal,
+                       check=True, timeout=120)
+        os.close(terminal)
+        self.assertEqual(os.read(master, 100), b"some value\r\n")
+        os.close(master)
+
     def test_files(self):
         source, target = self.folder / "in", self.folder / "out"
         source.write_bytes(bytes(range(256)) * 1000)

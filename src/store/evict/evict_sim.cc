@@ -64,6 +64,7 @@ std::optional<Arguments> ReadArguments(int argc, char** argv) {
   for (std::string_view name : PolicyNames()) arguments.values["policy"] += Cat(name, ",");
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
+    if (argument.starts_with('-')) return std::nullopt;
     const size_t equals = argument.find('=');
     if (equals == std::string::npos) {
       arguments.trace = argument;

@@ -96,8 +96,8 @@ Status NodeProcess::AwaitPort() {
   std::string text;
   while (true) {
     if (!AwaitInput(output_, deadline)) {
-      return Status(Code::kTimeout,
-                    Cat(options_.binary, " did not become ready within ", options_.ready_timeout_s, " s"));
+      return Status(Code::kTimeout, Cat(options_.binary, " did not become ready within ",
+                                        options_.ready_timeout_s, " s (--ready-timeout)"));
     }
     char bytes[512];
     const ssize_t count = read(output_, bytes, sizeof bytes);

@@ -1,5 +1,7 @@
 #include "tools/ctl/ctl.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -60,6 +62,8 @@ int Get(const Command& command) {
         "", Cat("{\"code\":\"Ok\",\"length\":", value->size(), ",\"value\":", JsonText(AsText(*value)), "}"));
   } else {
     (void)std::fwrite(value->data(), 1, value->size(), stdout);
+    if (isatty(STDOUT_FILENO) == 1)
+      (void)std::fputc('\n', stdout);  // for a person; files get the bytes alone
   }
   return kDone;
 }
