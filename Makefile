@@ -56,7 +56,7 @@ fuzz:  ## fuzz every decoder for FUZZ_SECONDS (60) each
 	$(DEPS) build test
 	@$(PYTHON) tests/ci/ci.py --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
 
-python: build  ## build the Python package into build/venv and run its tests
+python: build  ## build the Python wheel into build/wheel, install it into build/venv, run its tests
 	$(DEPS) test
 	@tests/ci/python_tests.sh
 

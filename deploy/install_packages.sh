@@ -30,7 +30,7 @@ if [ "$(id -u)" -ne 0 ]; then
   fi
   as_root=(sudo)
 fi
-echo "Installing Debian packages: ${missing[*]}"
+echo "Installing Debian packages (a minute or two): ${missing[*]}"
 # Debian asks this file before it starts a service; dfkv wants the tools, not the daemons.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
@@ -40,4 +40,4 @@ if [ ! -e "$policy" ]; then
 fi
 "${as_root[@]}" apt-get update -qq </dev/null
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+  apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" </dev/null

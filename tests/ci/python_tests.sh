@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Python package against build/release into build/venv and runs its tests; arguments go to pytest.
+# Builds the Python wheel from build/release into build/wheel, installs it into build/venv and runs its tests;
+# arguments go to pytest.
 # Debian's own setuptools, pytest and numpy are used, so nothing is downloaded.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,5 +12,8 @@ python=/usr/bin/python3
 [ -x "$python" ] || python=python3
 [ -x build/venv/bin/python ] || "$python" -m venv --system-site-packages build/venv
 export DFKV_BUILD="$PWD/build/release"
-build/venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall ./python
+pip=(build/venv/bin/pip --quiet --disable-pip-version-check)
+rm -rf build/wheel
+"${pip[@]}" wheel --no-build-isolation --no-deps --wheel-dir build/wheel ./python
+"${pip[@]}" install --no-index --no-deps --force-reinstall build/wheel/dfkv-*.whl
 exec build/venv/bin/python -m pytest -q -p no:cacheprovider python/tests "$@"
