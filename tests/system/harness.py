@@ -234,6 +234,7 @@ class Library:
             getattr(self.lib, name).restype = c_int
         self.lib.dfkv_close.restype = None
         self.namespace = ctypes.create_string_buffer(namespace, len(namespace))
+        fields.setdefault("stall_ms", 10_000)  # a busy machine is no dead node
         options = OpenOptions3(struct_size=ctypes.sizeof(OpenOptions3), members=members.encode(),
                                key_namespace=ctypes.addressof(self.namespace), key_namespace_len=len(namespace),
                                **fields)

@@ -525,7 +525,7 @@ class StoppedNodeTest(Network):
     def test_stopped_node(self):
         """SIGSTOP: a call ends by its deadline, the next ones miss at once, and it comes back by itself."""
         node = self.node()
-        library = self.library(node, deadline_ms=0, peer_cooldown_ms=200, peer_cooldown_max_ms=500)
+        library = self.library(node, deadline_ms=0, stall_ms=1000, peer_cooldown_ms=200, peer_cooldown_max_ms=500)
         value = value_of("kept", 10_000)
         self.assertEqual(library.put("kept", value), OK)
         node.freeze()
