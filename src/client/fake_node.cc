@@ -183,7 +183,20 @@ bool FakeNode::ReadRequest(int fd, Request* request) {
   DFKV_CHECK(view.ok());
   request->view = *view;
   request->payload.resize(header->payload_bytes);
+  if (options_.slow_read_bytes != 0) return ReadSlowly(fd, request->payload);
   return ReadFull(fd, request->payload.data(), request->payload.size());
+}
+
+bool FakeNode::ReadSlowly(int fd, MutableByteSpan into) {
+  while (!into.empty()) {
+    const size_t piece = std::min(into.size(), options_.slow_read_bytes);
+    if (!ReadFull(fd, into.data(), piece)) return false;
+    into = into.subspan(piece);
+    MutexLock lock(mutex_);
+    if (stopping_) return false;
+    (void)changed_.WaitFor(mutex_, 5'000'000);
+  }
+  return true;
 }
 
 // Waits until Release (true) or the end. `answer_pings`: meanwhile requests on the connection are read, and
@@ -240,7 +253,7 @@ bool FakeNode::Handle(int fd, Request& request) {
     default:
       break;
   }
-  if (op == wire::Op::kMatch) return Match(fd, request);
+  if (op == wire::Op::kMatch) return Match(fd, request, action);
   if (op == wire::Op::kStats) return Stats(fd, request);
   return SendReply(fd, request, Execute(request), action);
 }
@@ -325,7 +338,7 @@ FakeNode::Reply FakeNode::Execute(const Request& request) {
   return reply;
 }
 
-bool FakeNode::Match(int fd, const Request& request) {
+bool FakeNode::Match(int fd, const Request& request, FakeAction action) {
   wire::MatchAnswer answer;
   {
     MutexLock lock(mutex_);
@@ -336,13 +349,15 @@ bool FakeNode::Match(int fd, const Request& request) {
       ++answer.present;
     }
   }
+  if (action == FakeAction::kTooMany) answer.present = request.view.item_count() + 1;
   std::array<std::byte, 256> out;
   const size_t bytes = wire::EncodeMatchAnswer(out, request.view.header.request_id, answer);
   return SendFull(fd, ByteSpan(out).first(bytes));
 }
 
 bool FakeNode::Stats(int fd, const Request& request) {
-  const std::string text = Cat("# TYPE dfkv_objects gauge\ndfkv_objects ", object_count(), "\n");
+  std::string text = Cat("# TYPE dfkv_objects gauge\ndfkv_objects ", object_count(), "\n");
+  if (options_.stats_bytes != 0) text.resize(options_.stats_bytes, '#');
   wire::AnswerSpec spec;
   spec.op = wire::Op::kStats;
   spec.request_id = request.view.header.request_id;
@@ -360,6 +375,11 @@ void FakeNode::Spoil(Reply& reply, FakeAction action) const {
     reply.values.pop_back();
   } else if (action == FakeAction::kTooLong) {
     for (auto& value : reply.values) value.push_back(std::byte{0});
+  } else if (action == FakeAction::kShort) {
+    for (auto& value : reply.values) value.resize(value.size() - std::min<size_t>(value.size(), 1));
+  } else if (action == FakeAction::kWrongIndex) {
+    const auto count = static_cast<uint32_t>(reply.items.size());
+    for (auto& item : reply.items) item.index += count;
   }
 }
 

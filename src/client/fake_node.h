@@ -28,6 +28,8 @@ struct FakeNodeOptions {
   uint32_t requests_in_flight_max = 64;
   uint32_t items_per_frame = 0;  // 0: all in one; otherwise an answer goes in several frames
   bool reverse = false;          // items are answered last to first
+  uint64_t stats_bytes = 0;      // of the answer to STATS; 0: what there is to say
+  size_t slow_read_bytes = 0;    // payloads are read this many bytes at a time, with pauses; 0: at once
   Code hello_code = Code::kOk;   // HELLO is refused with it
 };
 
@@ -43,6 +45,9 @@ enum class FakeAction : uint8_t {
   kTwice,         // answers the first item twice
   kTooLong,       // sends one byte more than was asked for
   kMissing,       // leaves the last item out
+  kTooMany,       // MATCH: names a key more than was asked for
+  kShort,         // leaves the last byte of every value out
+  kWrongIndex,    // names items beyond the request
   kBusy,          // refuses the request as a whole
 };
 
@@ -95,12 +100,13 @@ class FakeNode {
   bool ReadRequest(int fd, Request* request);
   bool Handle(int fd, Request& request);
   bool WaitForRelease(int fd, bool answer_pings);
+  bool ReadSlowly(int fd, MutableByteSpan into);
   Reply Execute(const Request& request);
   wire::AnswerItem Put(const ObjectKey& key, const wire::PutItem& item, ByteSpan value);
   wire::AnswerItem Get(const ObjectKey& key, const wire::GetItem& item, bool range,
                        std::vector<std::byte>* value);
   wire::AnswerItem OnKey(wire::Op op, const ObjectKey& key);
-  bool Match(int fd, const Request& request);
+  bool Match(int fd, const Request& request, FakeAction action);
   bool Stats(int fd, const Request& request);
   bool SendReply(int fd, const Request& request, Reply reply, FakeAction action);
   bool SendFrame(int fd, const Request& request, std::span<const wire::AnswerItem> items, bool more,

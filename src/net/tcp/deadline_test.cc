@@ -29,6 +29,13 @@ TEST_P(DeadlineTest, ASilentPeerIsDroppedAtTheFirstFrameDeadline) {
   EXPECT_TRUE(silent.ClosedByNode());
   EXPECT_TRUE(slow.ClosedByNode());
   EXPECT_TRUE(Becomes("dfkv_tcp_closed_total", "deadline", 2));
+  WireClient drip;
+  ASSERT_TRUE(drip.Connect(port_).ok());
+  size_t sent = 0;
+  pollfd closed{drip.fd(), POLLIN, 0};
+  while (sent < wire::kHeaderBytes - 1 && ::poll(&closed, 1, 20) == 0 && drip.SendRaw("3").ok()) ++sent;
+  EXPECT_LT(sent, wire::kHeaderBytes - 1);
+  EXPECT_TRUE(Becomes("dfkv_tcp_closed_total", "deadline", 3));
 }
 
 TEST_P(DeadlineTest, AnIdlePeerIsClosed) {
@@ -118,12 +125,13 @@ TEST_P(DeadlineTest, TimeHeldBackDoesNotCountAgainstTheSender) {
 TEST_P(DeadlineTest, AStalledSenderGivesItsPlaceBack) {
   TcpOptions options;
   options.stall_ms = 50;
+  options.min_rate = 1024;  // the bytes that came are early by seconds
   options.linger_ms = 20;
   START(options);
   WireClient client = Greeted();
   const std::string value(100'000, 'v');
   (void)client.SendPutHead({{TestKey(1), value}}, {value.size()});
-  ASSERT_TRUE(client.SendRaw(value.substr(0, 5000)).ok());
+  ASSERT_TRUE(client.SendRaw(value.substr(0, 60'000)).ok());
   EXPECT_TRUE(client.ClosedByNode());
   EXPECT_EQ(handler_.abandoned, 1);
 }
@@ -132,6 +140,7 @@ TEST_P(DeadlineTest, APeerThatReadsNothingIsHeldBackThenDropped) {
   TcpOptions options;
   options.output_bytes_max = 1 << 20;
   options.write_stall_ms = 300;
+  options.min_rate = 1024;  // what is queued may take minutes, but not without a byte
   START(options);
   WireClient client = Greeted();
   ASSERT_EQ(client.Put(TestKey(1), TestValue(1, 512 << 10)), Code::kOk);
@@ -143,6 +152,27 @@ TEST_P(DeadlineTest, APeerThatReadsNothingIsHeldBackThenDropped) {
     ASSERT_EQ(client.Ping(), Code::kOk) << "the others are served";
   }
   while (Metric("dfkv_tcp_output_bytes") > 0) ASSERT_EQ(client.Ping(), Code::kOk);
+}
+
+// The node itself looks too late; what the peer did in time counts.
+TEST_P(DeadlineTest, ANodeThatIsLateDoesNotBlameTheSender) {
+  TcpOptions options;
+  options.stall_ms = 100;
+  START(options);
+  WireClient client = Greeted();
+  const std::string value = TestValue(1, 1000);
+  for (int round = 0; round < 5; ++round) {
+    const int puts = handler_.puts;
+    const uint64_t id = client.SendPutHead({{TestKey(1), value}}, {value.size()});
+    while (handler_.puts == puts) OnReactor([] {});
+    OnReactor([&] {
+      pollfd nothing{client.fd(), POLLIN, 0};
+      EXPECT_EQ(::poll(&nothing, 1, 150), 0);
+    });
+    ASSERT_TRUE(client.SendRaw(value).ok());
+    const auto answer = client.Await(id);
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  }
 }
 
 // Takes a little now and then: every send makes progress, but not at the rate that is asked for.
