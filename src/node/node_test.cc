@@ -103,6 +103,9 @@ TEST_P(NodeTest, PutGetExistLookupRemove) {
   EXPECT_EQ(Metric("dfkv_cache_hit_total"), 1);
   EXPECT_EQ(Metric("dfkv_cache_miss_total"), 2);
   EXPECT_EQ(Metric("dfkv_remove_ok_total"), 1);
+  EXPECT_EQ(Metric("dfkv_remove_miss_total"), 1);
+  EXPECT_EQ(Metric("dfkv_exist_hit_total"), 1);
+  EXPECT_EQ(Metric("dfkv_exist_miss_total"), 2);
   EXPECT_EQ(Metric("dfkv_bytes_written_total"), 10'000);
   EXPECT_EQ(Metric("dfkv_bytes_read_total"), 10'000);
 }
@@ -303,6 +306,74 @@ TEST_P(NodeTest, ThePutBudgetIsBusyThenRecovers) {
   while (client.Put(TestKey(99), mine) == Code::kBusy) {
   }
   EXPECT_TRUE(client.Get(TestKey(99)).value == mine);
+}
+
+// Each item of a PUT waits for room on its own account.
+TEST_P(NodeTest, ABusyItemLeavesTheNextItsTime) {
+  options_.put_inflight_bytes = 8 << 20;
+  options_.busy_wait_ms = 1500;
+  options_.stall_ms = 60'000;
+  options_.min_rate_bytes = 1024;
+  START();
+  std::vector<WireClient> stalled;
+  const std::string value(4 << 20, 'v');
+  for (uint64_t i = 0; i < 2; ++i) {
+    stalled.push_back(Client());
+    (void)stalled.back().SendPutHead({{TestKey(i), value}}, {value.size()});
+    ASSERT_TRUE(stalled.back().SendRaw(value.substr(0, 100'000)).ok());
+  }
+  while (Metric("dfkv_put_inflight_bytes") < 8 << 20) ASSERT_EQ(Client().Ping(), Code::kOk);
+  WireClient client = Client();
+  client.deadline_ms = 60'000;
+  const std::string mine = TestValue(99, 1 << 20);
+  const uint64_t id = client.SendPut({{TestKey(98), mine}, {TestKey(99), mine}});
+  while (Metric("dfkv_put_busy_total") < 1) ASSERT_EQ(Client().Ping(), Code::kOk);
+  stalled.clear();
+  const auto answer = client.Await(id);
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ(answer->items.at(0).code, Code::kBusy);
+  EXPECT_EQ(answer->items.at(1).code, Code::kOk);
+}
+
+// A PUT of a key that another one is storing waits for that one, but not past its own deadline.
+TEST_P(NodeTest, JoiningAPutEndsAtTheDeadline) {
+  options_.stall_ms = 60'000;
+  options_.min_rate_bytes = 1024;
+  START();
+  WireClient first = Client();
+  const std::string value = TestValue(1, 10'000);
+  const uint64_t storing = first.SendPutHead({{TestKey(1), value}}, {value.size()});
+  ASSERT_TRUE(first.SendRaw(value.substr(0, 100)).ok());
+  while (Metric("dfkv_put_inflight_bytes") == 0) ASSERT_EQ(Client().Ping(), Code::kOk);
+  WireClient second = Client();
+  second.deadline_ms = 100;
+  const auto joined = second.Await(second.SendPut({{TestKey(1), value}}));
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  EXPECT_EQ(joined->items.at(0).code, Code::kTimeout);
+  ASSERT_TRUE(first.SendRaw(value.substr(100)).ok());
+  const auto stored = first.Await(storing);
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(stored->items.at(0).code, Code::kOk);
+}
+
+// One GET of far more than may be queued: what has no room waits, though all of it is in RAM.
+TEST_P(NodeTest, AnswersWaitForRoom) {
+  options_.output_bytes = 4 << 20;
+  START();
+  WireClient client = Client();
+  std::vector<ClientGet> gets;
+  for (uint64_t i = 0; i < 56; ++i) {
+    ASSERT_EQ(client.Put(TestKey(i), TestValue(i, 512 << 10)), Code::kOk);
+    gets.push_back({TestKey(i)});
+  }
+  const uint64_t id = client.SendGet(gets);
+  pollfd readable{client.fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 20'000), 1);
+  // The limit, and what the coroutines of one request add that found room at the same time.
+  EXPECT_LT(Metric("dfkv_tcp_output_bytes"), (4 + 8 + 1) << 20);
+  const auto got = client.Await(id);
+  ASSERT_TRUE(got.ok());
+  for (uint32_t i = 0; i < 56; ++i) EXPECT_TRUE(got->items.at(i).value == TestValue(i, 512 << 10)) << i;
 }
 
 TEST_P(NodeTest, ConcurrentClientsOfOneKeySpace) {
