@@ -498,12 +498,12 @@ TEST_F(ClientFaults, APutThatTheNodeReadsSlowlyIsNotGivenUp) {
   options_.stall_ms = 1000;
   options_.min_rate = 1 << 20;
   FakeNodeOptions slow;
-  slow.slow_read_bytes = 64 << 10;
+  slow.slow_read_bytes = 128 << 10;
   FakeNode node(slow);
   node.refuse_hello_after(1);
   Caller caller(Open({node.address()}));
   const Nanos begin = Now();
-  EXPECT_EQ(caller.Put(1, ValueOf(1, 24 << 20)), Code::kOk);
+  EXPECT_EQ(caller.Put(1, ValueOf(1, 60 << 20)), Code::kOk);
   EXPECT_GT(Now() - begin, 1000 * kMillisecond);
   EXPECT_EQ(Metric("dfkv_client_peer_marked_bad_total"), 0);
 }
