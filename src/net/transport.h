@@ -37,9 +37,12 @@ class ServerCall {
   // Bytes of values that may be queued on this connection now. An Answer with more is not refused, but a
   // handler that pins storage asks first, and waits for room with WaitForRoom.
   virtual uint64_t OutputRoom() const = 0;
-  // Ok as soon as OutputRoom() is at least min(bytes, half of the limit). Timeout: not by the call's
-  // deadline. Cancelled: the connection is gone.
+  // Ok as soon as OutputRoom() is at least min(bytes, half of the limit). The bytes then count as queued, so
+  // that nobody else finds the same room, until LeaveRoom, which the handler calls just before the Answer
+  // that they were for, or when there will be none. Timeout: no room by the call's deadline. Cancelled: the
+  // connection is gone.
   virtual io::Task<Status> WaitForRoom(uint64_t bytes) = 0;
+  virtual void LeaveRoom(uint64_t bytes) = 0;
 
   void* state = nullptr;    // the handler's
   Nanos deadline = kNever;  // of the request, absolute, from its deadline_ms or the default

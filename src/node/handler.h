@@ -45,7 +45,8 @@ class Handler final : public net::RequestHandler {
   // handler_get.cc
   void OnGet(const wire::RequestView& request, net::ServerCall* call);
   io::Task<void> FetchItems(ItemsState* state);
-  io::Task<Result<store::ReadPin>> Fetch(net::ServerCall* call, ObjectKey key, uint64_t wanted);
+  io::Task<Result<store::ReadPin>> Fetch(net::ServerCall* call, ObjectKey key, uint64_t wanted,
+                                         uint64_t* room);
   // handler_put.cc
   io::Task<void> Commit(PutState* state, uint32_t index, store::PutTicket ticket);
   io::Task<void> Join(PutState* state, uint32_t index);

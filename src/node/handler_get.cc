@@ -103,14 +103,18 @@ void Handler::OnGet(const wire::RequestView& request, net::ServerCall* call) {
   for (uint32_t n = state->workers; n > 0; --n) FetchItems(state).Spawn();
 }
 
-// The object, once there is room for it on its way out and in memory.
-io::Task<Result<store::ReadPin>> Handler::Fetch(net::ServerCall* call, ObjectKey key, uint64_t wanted) {
+// The object, once there is room for it on its way out and in memory. `*room`: what was taken of the way out,
+// for the caller to leave.
+io::Task<Result<store::ReadPin>> Handler::Fetch(net::ServerCall* call, ObjectKey key, uint64_t wanted,
+                                                uint64_t* room) {
   io::Reactor& reactor = *call->reactor;
   Lane& lane = LaneOf(call);
   const Result<uint64_t> length = store_.Length(key);
   if (!length.ok()) co_return length.status();
-  const Status room = co_await call->WaitForRoom(std::min(*length, wanted));
-  if (!room.ok()) co_return room;
+  const uint64_t bytes = std::min(*length, wanted);
+  const Status waited = co_await call->WaitForRoom(bytes);
+  if (!waited.ok()) co_return waited;
+  *room = bytes;
   co_await lane.reads.Enter(*length);
   const Nanos until = std::min(call->deadline, reactor.Now() + Nanos{options_.busy_wait_ms} * kMillisecond);
   Result<store::ReadPin> got = co_await store_.Get(key, call->deadline);
@@ -127,7 +131,8 @@ io::Task<void> Handler::FetchItems(ItemsState* state) {
   io::Reactor& reactor = *call->reactor;
   while (state->next < state->items.size()) {
     const ItemsState::Item item = state->items[state->next++];
-    Result<store::ReadPin> got = co_await Fetch(call, item.key, item.length);
+    uint64_t room = 0;
+    Result<store::ReadPin> got = co_await Fetch(call, item.key, item.length, &room);
     wire::AnswerItem answer = Failed(item.index, got.ok() ? Code::kOk : got.code());
     net::Value value;
     if (got.ok()) {
@@ -141,6 +146,7 @@ io::Task<void> Handler::FetchItems(ItemsState* state) {
     }
     metrics_.CountError(state->op, static_cast<Code>(answer.code));
     const bool last = --state->unanswered == 0;
+    call->LeaveRoom(room);
     call->Answer({&answer, 1}, {&value, answer.payload_bytes > 0 ? size_t{1} : size_t{0}}, last);
     if (last) Observe(state->op, state->start, reactor);
   }

@@ -369,8 +369,10 @@ TEST_P(NodeTest, AnswersWaitForRoom) {
   const uint64_t id = client.SendGet(gets);
   pollfd readable{client.fd(), POLLIN, 0};
   ASSERT_EQ(::poll(&readable, 1, 20'000), 1);
-  // The limit, and what the coroutines of one request add that found room at the same time.
-  EXPECT_LT(Metric("dfkv_tcp_output_bytes"), (4 + 8 + 1) << 20);
+  for (int look = 0; look < 20; ++look) {
+    EXPECT_LE(Metric("dfkv_tcp_output_bytes"), (4 << 20) + (512 << 10)) << "the limit, and one value";
+    ASSERT_EQ(Client().Ping(), Code::kOk);
+  }
   const auto got = client.Await(id);
   ASSERT_TRUE(got.ok());
   for (uint32_t i = 0; i < 56; ++i) EXPECT_TRUE(got->items.at(i).value == TestValue(i, 512 << 10)) << i;

@@ -35,6 +35,7 @@ class TcpCall final : public ServerCall {
   void Fail(const Status& status) override;
   uint64_t OutputRoom() const override;
   io::Task<Status> WaitForRoom(uint64_t bytes) override;
+  void LeaveRoom(uint64_t bytes) override;
 
  private:
   TcpConnection* connection_ = nullptr;
@@ -150,7 +151,8 @@ class TcpConnection {
   uint64_t sent_bytes_ = 0;      // so far
   uint64_t sent_bytes_due_ = 0;  // what the peer has to have taken ...
   Nanos send_due_ = 0;           // ... by then
-  uint64_t accounted_ = 0;       // of output_.bytes(), in shared_.output_bytes
+  uint64_t room_taken_ = 0;      // by WaitForRoom, for answers to come
+  uint64_t accounted_ = 0;       // of output_.bytes() and room_taken_, in shared_.output_bytes
 
   // Ending.
   bool serving_ = false;

@@ -88,7 +88,7 @@ void TcpConnection::OnSent(io::Op* op) {
 }
 
 void TcpConnection::AccountOutput() {
-  const uint64_t now = output_.bytes();
+  const uint64_t now = output_.bytes() + room_taken_;
   if (now == accounted_) return;
   shared_.output_bytes.fetch_add(now - accounted_, std::memory_order_relaxed);  // wraps to a subtraction
   shared_.metrics.output_bytes->Add(static_cast<int64_t>(now - accounted_));
@@ -114,7 +114,7 @@ void TcpConnection::MaybeDestroy() {
 uint64_t TcpConnection::OutputRoom() const {
   const TcpOptions& options = shared_.options;
   if (shared_.output_bytes.load(std::memory_order_relaxed) >= options.output_bytes_total_max) return 0;
-  return options.output_bytes_max - std::min(options.output_bytes_max, output_.bytes());
+  return options.output_bytes_max - std::min(options.output_bytes_max, output_.bytes() + room_taken_);
 }
 
 // After something was queued for `call`; `last`: the call has ended.
@@ -194,7 +194,19 @@ io::Task<Status> TcpCall::WaitForRoom(uint64_t bytes) {
   }
   if (timer != 0) c.reactor_.CancelTimer(timer);
   if (c.broken_) co_return Code::kCancelled;
-  co_return status;
+  if (!status.ok()) co_return status;
+  c.room_taken_ += bytes;
+  c.AccountOutput();
+  co_return Ok();
+}
+
+void TcpCall::LeaveRoom(uint64_t bytes) {
+  TcpConnection& c = *connection_;
+  DFKV_CHECK(c.room_taken_ >= bytes);
+  if (bytes == 0) return;
+  c.room_taken_ -= bytes;
+  c.AccountOutput();
+  if (!c.waiters_.empty()) c.Notify();
 }
 
 }  // namespace dfkv::net
