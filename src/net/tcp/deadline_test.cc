@@ -164,7 +164,7 @@ TEST_P(DeadlineTest, ANodeThatIsLateDoesNotBlameTheSender) {
   for (int round = 0; round < 5; ++round) {
     const int puts = handler_.puts;
     const uint64_t id = client.SendPutHead({{TestKey(1), value}}, {value.size()});
-    while (handler_.puts == puts) OnReactor([] {});
+    ASSERT_TRUE(Comes([&] { return handler_.puts > puts; }));
     OnReactor([&] {
       pollfd nothing{client.fd(), POLLIN, 0};
       EXPECT_EQ(::poll(&nothing, 1, 150), 0);
@@ -181,6 +181,7 @@ TEST_P(DeadlineTest, APeerThatReadsInDripsIsDropped) {
   options.output_bytes_max = 64 << 20;
   options.write_stall_ms = 500;
   options.min_rate = 256 << 20;
+  options.stall_ms = 600'000;  // the rate is for the reader
   START(options);
   ASSERT_EQ(Greeted().Put(TestKey(1), TestValue(1, 32 << 20)), Code::kOk);
   WireClient greedy = Greeted();
@@ -230,11 +231,11 @@ class RoomTest : public TcpTest {
   void FillOutput(WireClient& greedy) {
     ASSERT_EQ(greedy.Put(TestKey(1), TestValue(1, kValue)), Code::kOk);
     unread_ = {greedy.SendGet({{TestKey(1)}}), greedy.SendGet({{TestKey(1)}})};
-    while (Metric("dfkv_tcp_output_bytes") < 2 * kValue - kSocketBytesMax) OnReactor([] {});
+    ASSERT_TRUE(Comes([&] { return Metric("dfkv_tcp_output_bytes") >= 2 * kValue - kSocketBytesMax; }));
   }
   static TcpOptions Options() {
     TcpOptions options;
-    options.write_stall_ms = 600'000;
+    options.write_stall_ms = options.stall_ms = 600'000;
     options.output_bytes_max = 2 * kValue;
     return options;
   }
@@ -244,10 +245,10 @@ class RoomTest : public TcpTest {
 TEST_P(RoomTest, WaitingForRoomEndsAtTheRequestsDeadline) {
   START(Options());
   WireClient client = Greeted();
-  FillOutput(client);
+  ASSERT_NO_FATAL_FAILURE(FillOutput(client));
   client.deadline_ms = 50;
   const uint64_t waiting = client.SendKeys(Op::kLookup, {TestKey(1)});
-  while (handler_.room_code == Code::kUnsupported) OnReactor([] {});
+  ASSERT_TRUE(Comes([&] { return handler_.room_code != Code::kUnsupported; }));
   EXPECT_EQ(handler_.room_code, Code::kTimeout);
   for (uint64_t id : unread_) EXPECT_TRUE(client.Await(id).ok());
   const auto answer = client.Await(waiting);
@@ -260,7 +261,7 @@ TEST_P(RoomTest, WaitingForWhatOthersHoldEndsAtTheRequestsDeadline) {
   options.output_bytes_total_max = kValue;
   START(options);
   WireClient greedy = Greeted();
-  FillOutput(greedy);
+  ASSERT_NO_FATAL_FAILURE(FillOutput(greedy));
   WireClient client = Greeted();
   client.deadline_ms = 50;
   auto answer = client.Await(client.SendKeys(Op::kLookup, {TestKey(1)}));
@@ -268,7 +269,7 @@ TEST_P(RoomTest, WaitingForWhatOthersHoldEndsAtTheRequestsDeadline) {
   EXPECT_EQ(answer->items.at(0).code, Code::kTimeout);
   client.deadline_ms = 600'000;
   const uint64_t waiting = client.SendKeys(Op::kLookup, {TestKey(1)});
-  while (handler_.awaiting_room == 0) OnReactor([] {});
+  ASSERT_TRUE(Comes([&] { return handler_.awaiting_room > 0; }));
   greedy.Close();  // gives back what it held
   answer = client.Await(waiting);
   ASSERT_TRUE(answer.ok());
@@ -278,10 +279,10 @@ TEST_P(RoomTest, WaitingForWhatOthersHoldEndsAtTheRequestsDeadline) {
 TEST_P(RoomTest, RoomThatIsThereIsWaitedForAndFound) {
   START(Options());
   WireClient client = Greeted();
-  FillOutput(client);
+  ASSERT_NO_FATAL_FAILURE(FillOutput(client));
   client.deadline_ms = 600'000;
   const uint64_t waiting = client.SendKeys(Op::kLookup, {TestKey(1)});
-  while (handler_.awaiting_room == 0) OnReactor([] {});
+  ASSERT_TRUE(Comes([&] { return handler_.awaiting_room > 0; }));
   EXPECT_EQ(handler_.room_code, Code::kUnsupported) << "it waits";
   for (uint64_t id : unread_) EXPECT_TRUE(client.Await(id).ok());
   const auto answer = client.Await(waiting);
@@ -295,10 +296,10 @@ TEST_P(RoomTest, WaitingForRoomEndsWithTheConnection) {
   options.min_rate = 1ull << 40;
   START(options);
   WireClient client = Greeted();
-  FillOutput(client);
+  ASSERT_NO_FATAL_FAILURE(FillOutput(client));
   client.deadline_ms = 600'000;
   (void)client.SendKeys(Op::kLookup, {TestKey(1)});
-  while (handler_.room_code == Code::kUnsupported) OnReactor([] {});
+  ASSERT_TRUE(Comes([&] { return handler_.room_code != Code::kUnsupported; }));
   EXPECT_EQ(handler_.room_code, Code::kCancelled);
   EXPECT_TRUE(Becomes("dfkv_tcp_closed_total", "write_stall", 1));
   EXPECT_TRUE(Becomes("dfkv_tcp_output_bytes", "", 0));

@@ -239,6 +239,15 @@ class TcpTest : public ::testing::TestWithParam<io::ReactorKind> {
     }
     return testing::AssertionSuccess();
   }
+  // Waits until it is so; bounded, so that a test that has failed ends.
+  testing::AssertionResult Comes(const std::function<bool()>& condition) {
+    const Nanos until = SystemClock().Now() + 20 * kSecond;
+    while (!condition()) {
+      if (SystemClock().Now() > until) return testing::AssertionFailure() << "it does not come true";
+      OnReactor([] {});
+    }
+    return testing::AssertionSuccess();
+  }
   WireClient Greeted() {
     WireClient client;
     const Status status = client.ConnectAndHello(port_);
