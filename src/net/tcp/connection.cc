@@ -187,11 +187,11 @@ bool TcpConnection::BeginPayload(ByteSpan frame) {
 
 io::Task<bool> TcpConnection::ReceivePayload() {
   const uint32_t count = static_cast<uint32_t>(put_lengths_.size());
-  small_window_ = count > 0 && !IsSmall(put_lengths_.back());
+  receiving_payload_ = true;
   for (uint32_t i = 0; i < count; ++i) {
     bool received = false;
     if (put_call_ == nullptr) {
-      received = co_await Discard(put_lengths_[i], i + 1);
+      received = co_await Discard(put_lengths_[i]);
     } else {
       received = co_await ReceiveValue(i, put_lengths_[i]);
     }
@@ -201,6 +201,8 @@ io::Task<bool> TcpConnection::ReceivePayload() {
     }
   }
   put_call_ = nullptr;
+  receiving_payload_ = false;
+  small_window_ = true;
   BeginFrame();
   co_return !broken_;
 }

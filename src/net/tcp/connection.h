@@ -4,7 +4,7 @@
 // Invariants: at most one receive and one send are in flight; the object lives until its coroutine, its send
 // and all its calls have ended; `broken_` is final, and what is answered afterwards is dropped. A frame's
 // bytes are received into a borrowed buffer, a value's bytes into the place that the handler names: only what
-// arrives together with a frame's head is copied, and small values, many of which share one receive.
+// arrives together with a frame's head is copied, and after a PUT heads are read with a small window.
 #pragma once
 
 #include <array>
@@ -85,10 +85,10 @@ class TcpConnection {
 
   // receive.cc: bytes
   io::Task<bool> FillBuffer();
-  io::Task<bool> ReceiveHead(uint32_t index);
+  io::Task<bool> ReceiveHead();
   io::Task<bool> ReceiveValue(uint32_t index, uint64_t length);
-  io::Task<bool> ReceiveInto(MutableByteSpan into, uint32_t next, uint32_t* crc);
-  io::Task<bool> Discard(uint64_t length, uint32_t next);
+  io::Task<bool> ReceiveInto(MutableByteSpan into, uint32_t* crc);
+  io::Task<bool> Discard(uint64_t length);
   io::Task<int64_t> Receive(std::array<iovec, 2> iov, uint32_t count, Nanos deadline);
   Nanos ByteDeadline() const;
   bool ReceiveFailed(int64_t result);
@@ -96,9 +96,7 @@ class TcpConnection {
   void Consume(size_t bytes);
   void EnsureBuffer();
   void ReleaseBuffer();
-  static bool IsSmall(uint64_t length);  // a value that is cheaper copied than received by itself
-  size_t WindowBefore(uint32_t next) const;
-  iovec Window(size_t wanted);
+  iovec Window();
 
   // send.cc: answers
   static void OnSent(io::Op* op);
@@ -127,7 +125,7 @@ class TcpConnection {
   size_t end_ = 0;
   bool greeted_ = false;
   bool header_known_ = false;
-  bool small_window_ = false;  // the last value was large: read heads with a small window
+  bool small_window_ = false;  // the last frame was a PUT: read heads with a small window
   wire::FrameHeader header_;
   wire::FrameLimits limits_;
   uint64_t answer_payload_max_ = 0;  // of a frame to this peer
@@ -139,6 +137,7 @@ class TcpConnection {
   io::Op receive_op_;
   bool receiving_ = false;
   bool idle_ = false;  // waits for the first byte of a frame
+  bool receiving_payload_ = false;
   TcpCall* put_call_ = nullptr;
   std::vector<uint64_t> put_lengths_;
 

@@ -12,10 +12,9 @@
 namespace dfkv::net {
 namespace {
 
-constexpr size_t kWindow = 64 * 1024;    // of a receive that expects small frames
-constexpr size_t kSmallWindow = 512;     // after a large value: little of the next one comes with its head
-constexpr size_t kCopiedMax = 4 * 1024;  // a value up to this size is cheaper copied than received by itself
-constexpr size_t kChunk = 512 * 1024;    // of a value per receive, so that its CRC is taken from the cache
+constexpr size_t kWindow = 64 * 1024;  // of a receive that expects small frames
+constexpr size_t kSmallWindow = 512;   // after a PUT: little of the next value comes with its head
+constexpr size_t kChunk = 512 * 1024;  // of a value per receive, so that its CRC is taken from the cache
 
 constexpr std::array<iovec, 2> kNoBytes{};
 
@@ -36,29 +35,15 @@ void TcpConnection::ReleaseBuffer() {
   begin_ = end_ = 0;
 }
 
-bool TcpConnection::IsSmall(uint64_t length) {
-  return length <= kCopiedMax;
-}
-
-// How much to receive into the buffer when value `next` of the PUT at hand comes first: small values, as many
-// as come, and a head; of a large value only what may come with that.
-size_t TcpConnection::WindowBefore(uint32_t next) const {
-  uint64_t bytes = kSmallWindow;
-  for (; next < put_lengths_.size() && bytes < kWindow; ++next) {
-    if (!IsSmall(put_lengths_[next])) return bytes;
-    bytes += put_lengths_[next];
-  }
-  return small_window_ ? std::min<uint64_t>(bytes, kWindow) : kWindow;
-}
-
-// Room for the bytes that may come next: what the head of the frame at hand lacks, or `wanted`.
-iovec TcpConnection::Window(size_t wanted) {
+// Room for the bytes of heads that may come next: what the frame at hand lacks, or a window.
+iovec TcpConnection::Window() {
   EnsureBuffer();
   if (begin_ > 0) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
   }
+  size_t wanted = small_window_ ? kSmallWindow : kWindow;
   if (header_known_) wanted = std::max(wanted, wire::FrameBytes(header_) - end_);
   const size_t size = std::min(wanted, shared_.receive_buffer_bytes - end_);
   return {buffer_.get() + end_, size};
@@ -118,9 +103,10 @@ bool TcpConnection::ReceiveFailed(int64_t result) {
 
 // Receives the first bytes of a value, or of what follows, into the buffer: a place is asked for only when
 // there are any. False: the connection ended.
-io::Task<bool> TcpConnection::ReceiveHead(uint32_t index) {
+io::Task<bool> TcpConnection::ReceiveHead() {
+  small_window_ = true;
   std::array<iovec, 2> iov{};
-  iov[0] = Window(WindowBefore(index));
+  iov[0] = Window();
   const Nanos deadline = ByteDeadline();
   const int64_t got = co_await Receive(iov, 1, deadline);
   if (got <= 0 || ended_) co_return ReceiveFailed(got);
@@ -150,7 +136,7 @@ io::Task<bool> TcpConnection::FillBuffer() {
     BeginFrame();
   }
   std::array<iovec, 2> iov{};
-  iov[0] = Window(small_window_ ? kSmallWindow : kWindow);
+  iov[0] = Window();
   const Nanos deadline = ByteDeadline();
   const int64_t got = co_await Receive(iov, 1, deadline);
   if (got == 0 && between) co_return End(CloseReason::kPeer, Ok());
@@ -161,7 +147,7 @@ io::Task<bool> TcpConnection::FillBuffer() {
 
 io::Task<bool> TcpConnection::ReceiveValue(uint32_t index, uint64_t length) {
   if (length > 0 && buffered().empty()) {
-    const bool arrived = co_await ReceiveHead(index);
+    const bool arrived = co_await ReceiveHead();
     if (!arrived) co_return false;
   }
   Place place = handler_.PlaceValue(put_call_, index);
@@ -177,26 +163,26 @@ io::Task<bool> TcpConnection::ReceiveValue(uint32_t index, uint64_t length) {
   bool received = false;
   if (place.kind == Place::Kind::kReceive) {
     DFKV_CHECK(place.buffer.size() == length);
-    received = co_await ReceiveInto(place.buffer, index + 1, &crc);
+    received = co_await ReceiveInto(place.buffer, &crc);
   } else {
-    received = co_await Discard(length, index + 1);
+    received = co_await Discard(length);
   }
   if (received) handler_.OnValue(put_call_, index, crc);
   co_return received;
 }
 
-// `next`: the value behind it.
-io::Task<bool> TcpConnection::ReceiveInto(MutableByteSpan into, uint32_t next, uint32_t* crc) {
+io::Task<bool> TcpConnection::ReceiveInto(MutableByteSpan into, uint32_t* crc) {
   const size_t head = std::min(buffered().size(), into.size());
   *crc = Crc32cCopy(0, into.first(head), buffered().first(head));
   shared_.metrics.copied_bytes->Add(head);
   Consume(head);
   size_t have = head;
+  small_window_ = true;
   while (have < into.size()) {
     const size_t wanted = std::min(into.size() - have, kChunk);
     std::array<iovec, 2> iov{};
     iov[0] = {into.data() + have, wanted};
-    if (have + wanted == into.size()) iov[1] = Window(WindowBefore(next));
+    if (have + wanted == into.size()) iov[1] = Window();
     const uint32_t count = iov[1].iov_len > 0 ? 2 : 1;
     const Nanos deadline = ByteDeadline();
     const int64_t result = co_await Receive(iov, count, deadline);
@@ -210,16 +196,17 @@ io::Task<bool> TcpConnection::ReceiveInto(MutableByteSpan into, uint32_t next, u
   co_return true;
 }
 
-io::Task<bool> TcpConnection::Discard(uint64_t length, uint32_t next) {
+io::Task<bool> TcpConnection::Discard(uint64_t length) {
   const uint64_t head = std::min<uint64_t>(buffered().size(), length);
   Consume(head);
   uint64_t left = length - head;
+  small_window_ = true;
   const MutableByteSpan waste = shard_->discard_buffer();
   while (left > 0) {
     const size_t wanted = std::min<uint64_t>(left, waste.size());
     std::array<iovec, 2> iov{};
     iov[0] = {waste.data(), wanted};
-    if (wanted == left) iov[1] = Window(WindowBefore(next));
+    if (wanted == left) iov[1] = Window();
     const uint32_t count = iov[1].iov_len > 0 ? 2 : 1;
     const Nanos deadline = ByteDeadline();
     const int64_t result = co_await Receive(iov, count, deadline);

@@ -49,9 +49,8 @@ TcpMetrics::TcpMetrics(MetricRegistry& registry) {
   }
   received_bytes = &registry.AddCounter("dfkv_tcp_received_bytes_total", "Bytes received over TCP.");
   sent_bytes = &registry.AddCounter("dfkv_tcp_sent_bytes_total", "Bytes sent over TCP.");
-  copied_bytes = &registry.AddCounter(
-      "dfkv_tcp_copied_bytes_total",
-      "Payload bytes that came with a frame's head or with other small values, and were copied once.");
+  copied_bytes = &registry.AddCounter("dfkv_tcp_copied_bytes_total",
+                                      "Payload bytes that came with a frame's head and were copied once.");
   sends = &registry.AddCounter("dfkv_tcp_sends_total", "Vectored sends.");
   receives = &registry.AddCounter("dfkv_tcp_receives_total", "Receive operations.");
   output_bytes = &registry.AddGauge("dfkv_tcp_output_bytes", "Bytes of answers that wait to be sent.");
