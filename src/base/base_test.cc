@@ -105,7 +105,14 @@ TEST(Metric, PrometheusText) {
   registry.AddCounter("dfkv_a_total", "A.", {{"op", "x\"y"}}).Add(3);
   registry.AddHistogram("dfkv_b_seconds", "B.").Observe(3 * kMillisecond);
   registry.AddCallback("dfkv_c", "C.", "gauge", {}, [] { return 1.5; });
+  registry.AddCollector("dfkv_d", "D.", "gauge", [] {
+    return MetricRegistry::Collected{{{{"tenant", "1"}}, 2}, {{{"tenant", "2"}}, 3}};
+  });
   const std::string text = registry.Render();
+  EXPECT_NE(text.find("# TYPE dfkv_d gauge\ndfkv_d{tenant=\"1\"} 2\ndfkv_d{tenant=\"2\"} 3\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(registry.Snapshot().back().first, "dfkv_d{tenant=\"2\"}");
   EXPECT_NE(text.find("# TYPE dfkv_a_total counter\ndfkv_a_total{op=\"x\\\"y\"} 3\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("dfkv_b_seconds_bucket{le=\"0.002048\"} 0\n"), std::string::npos) << text;

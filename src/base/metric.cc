@@ -72,14 +72,20 @@ double Histogram::UpperBoundSeconds(size_t bucket) {
   return std::ldexp(1e-6, static_cast<int>(bucket));
 }
 
-MetricRegistry::Series& MetricRegistry::Find(const std::string& name, const std::string& help,
-                                             const char* type, const Labels& labels) {
+MetricRegistry::Family& MetricRegistry::FamilyOf(const std::string& name, const std::string& help,
+                                                 const char* type) {
   Family& family = families_[name];
   if (family.type.empty()) {
     family.type = type;
     family.help = help;
   }
   DFKV_CHECK(family.type == type);
+  return family;
+}
+
+MetricRegistry::Series& MetricRegistry::Find(const std::string& name, const std::string& help,
+                                             const char* type, const Labels& labels) {
+  Family& family = FamilyOf(name, help, type);
   std::string rendered = RenderLabels(labels);
   for (Series& series : family.series) {
     if (series.labels == rendered) return series;
@@ -116,6 +122,12 @@ void MetricRegistry::AddCallback(const std::string& name, const std::string& hel
   Find(name, help, type, labels).read = std::move(read);
 }
 
+void MetricRegistry::AddCollector(const std::string& name, const std::string& help, const char* type,
+                                  std::function<Collected()> collect) {
+  MutexLock lock(mutex_);
+  FamilyOf(name, help, type).collect = std::move(collect);
+}
+
 std::string MetricRegistry::Render() const {
   MutexLock lock(mutex_);
   std::string out;
@@ -131,6 +143,10 @@ std::string MetricRegistry::Render() const {
       } else if (series.read) {
         AppendSample(out, name, series.labels, NumberText(series.read()));
       }
+    }
+    if (!family.collect) continue;
+    for (const auto& [labels, value] : family.collect()) {
+      AppendSample(out, name, RenderLabels(labels), NumberText(value));
     }
   }
   return out;
@@ -152,6 +168,10 @@ std::vector<std::pair<std::string, double>> MetricRegistry::Snapshot() const {
       } else if (series.read) {
         values.emplace_back(name + suffix, series.read());
       }
+    }
+    if (!family.collect) continue;
+    for (const auto& [labels, value] : family.collect()) {
+      values.emplace_back(Cat(name, "{", RenderLabels(labels), "}"), value);
     }
   }
   return values;

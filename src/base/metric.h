@@ -69,6 +69,11 @@ class MetricRegistry {
   // under the registry's.
   void AddCallback(const std::string& name, const std::string& help, const char* type, Labels labels,
                    std::function<double()> read);
+  // Series that are made up anew at each rendering: for labels that come and go. Otherwise as AddCallback;
+  // the caller bounds their number.
+  using Collected = std::vector<std::pair<Labels, double>>;
+  void AddCollector(const std::string& name, const std::string& help, const char* type,
+                    std::function<Collected()> collect);
 
   // Prometheus text format 0.0.4.
   std::string Render() const;
@@ -92,7 +97,9 @@ class MetricRegistry {
     std::string help;
     std::string type;
     std::vector<Series> series;
+    std::function<Collected()> collect;
   };
+  Family& FamilyOf(const std::string& name, const std::string& help, const char* type) REQUIRES(mutex_);
   Series& Find(const std::string& name, const std::string& help, const char* type, const Labels& labels)
       REQUIRES(mutex_);
 

@@ -71,6 +71,12 @@ Result<uint64_t> ParseBytes(std::string_view text) {
                 Cat("'", text, "' is not a size; write bytes or a unit, as in 4096, 64KiB, 100GB"));
 }
 
+std::string Hex(uint64_t value, size_t digits) {
+  std::string text(digits, '0');
+  for (size_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
 std::string FormatBytes(uint64_t bytes) {
   constexpr const char* kNames[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;

@@ -49,7 +49,8 @@ std::string Cat(const Pieces&... pieces) {
 // "4096", "64KiB", "100GB", "1.5 GiB": decimal units with B, binary with iB; any case. Invalid names the
 // text.
 Result<uint64_t> ParseBytes(std::string_view text);
-std::string FormatBytes(uint64_t bytes);  // "1.5 GiB"; exact multiples without a fraction
+std::string Hex(uint64_t value, size_t digits);  // the lowest digits, in lower case
+std::string FormatBytes(uint64_t bytes);         // "1.5 GiB"; exact multiples without a fraction
 
 Result<uint64_t> ParseUint(std::string_view text);
 Result<int64_t> ParseInt(std::string_view text);

@@ -19,12 +19,6 @@ constexpr size_t kGenerationDigits = 16;  // FROZEN
 constexpr size_t kRemovedPerTurn = 64;
 constexpr int kSyncTasks = 32;
 
-std::string Hex(uint64_t value, size_t digits) {
-  std::string text(digits, '0');
-  for (size_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-  return text;
-}
-
 std::string NameOf(uint32_t unit, uint64_t generation) {
   return Cat(Hex(unit, kUnitDigits), "-", Hex(generation, kGenerationDigits));
 }
