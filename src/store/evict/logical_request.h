@@ -6,7 +6,12 @@
 // belongs to the request that asked; of its other keys, those that this request or a later one has touched
 // are not touched again.
 //
-// A client that never answers leaves a count behind; the worst it does is that a later GET is not counted.
+// A MATCH that asks again what is asked already, key by key, is the same request still waiting: schedulers
+// poll. It counts once until it is answered. Of two clients that ask for one chain at a time the second is
+// therefore noticed by its GET.
+//
+// A client that never answers leaves a count behind; the worst it does is that a later GET, or a MATCH within
+// kRepeatsMax batches, is not counted.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +28,9 @@ inline constexpr uint64_t kTimeMask = (uint64_t{1} << 48) - 1;
 
 // A GET or PUT continues a request at most this many batches old.
 inline constexpr uint64_t kContinuesMax = uint64_t{1} << 20;
+
+// A MATCH repeats one that is at most this many batches old: what only ever asks counts again after that.
+inline constexpr uint64_t kRepeatsMax = uint64_t{1} << 16;
 
 inline constexpr unsigned kAskedMax = 7;
 
@@ -50,6 +58,15 @@ uint64_t ContinuedTime(const NodeTable<Node>& table, RequestKind kind, uint64_t 
   return 0;
 }
 
+// Whether every key's question is still open.
+template <typename Node>
+bool Repeats(const NodeTable<Node>& table, uint64_t time, const std::vector<Step>& steps) {
+  return !steps.empty() && std::all_of(steps.begin(), steps.end(), [&](const Step& step) {
+    const Node& node = table[step.node];
+    return node.asked > 0 && time - node.last <= kRepeatsMax;
+  });
+}
+
 }  // namespace logical_request_internal
 
 // Leaves in `steps` what the batch touches anew. True: it begins a request. Node has the bit fields `last`
@@ -58,6 +75,10 @@ template <typename Node>
 bool BeginsRequest(NodeTable<Node>& table, RequestKind kind, uint64_t time, std::vector<Step>& steps) {
   if (kind == RequestKind::kPut) {
     for (const Step& step : steps) table[step.node].put_seen = !table[step.node].live();
+  }
+  if (kind == RequestKind::kMatch && logical_request_internal::Repeats(table, time, steps)) {
+    steps.clear();
+    return false;
   }
   const uint64_t since = logical_request_internal::ContinuedTime(table, kind, time, steps);
   if (since == 0) {

@@ -17,7 +17,8 @@
 // nearest present key of the batch, else of the tenant's last PUT).
 //
 // One logical request may arrive as several batches (MATCH of a chain, GET of the hit, PUT of the rest). The
-// policy counts it once: a batch that continues an earlier one neither advances time nor touches again.
+// policy counts it once: a batch that continues an earlier one, or asks again what is still unanswered,
+// neither advances time nor touches again.
 #pragma once
 
 #include <cstddef>

@@ -406,13 +406,31 @@ TEST_F(LogicalRequest, SeveralBatchesOfOneChain) {
 
 TEST_F(LogicalRequest, TwoClientsOfOneChainAreTwo) {
   EXPECT_EQ(Batch(kMatch, 0, 6)[0], 1u);
+  EXPECT_EQ(Batch(kMatch, 0, 6), (Seen{0})) << "it could be a poll";
+  EXPECT_EQ(Batch(kGet, 0, 4), (Seen{0}));
+  EXPECT_EQ(Batch(kGet, 0, 4), (Seen{1, 0, 1, 2, 3}));
+  EXPECT_EQ(Batch(kPut, 4, 6), (Seen{0}));
+}
+
+TEST_F(LogicalRequest, APollCountsOnceUntilItIsAnswered) {
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(Batch(kMatch, 0, 6), (Seen{1, 0, 1, 2, 3, 4, 5}));
+    for (int poll = 0; poll < 20; ++poll) EXPECT_EQ(Batch(kMatch, 0, 6), (Seen{0}));
+    EXPECT_EQ(Batch(kMatch, 0, 3), (Seen{0})) << "a part of it";
+    EXPECT_EQ(Batch(kGet, 0, 4), (Seen{0}));
+    EXPECT_EQ(Batch(kPut, 4, 6), (Seen{0}));
+  }
+}
+
+TEST_F(LogicalRequest, AMatchOfMoreIsAnother) {
   EXPECT_EQ(Batch(kMatch, 0, 6)[0], 1u);
-  EXPECT_EQ(Batch(kGet, 0, 4), (Seen{0}));
-  EXPECT_EQ(Batch(kGet, 0, 4), (Seen{0}));
-  EXPECT_EQ(Batch(kPut, 4, 6), (Seen{0}));
-  Store(4, 6);
-  EXPECT_EQ(Batch(kPut, 4, 6), (Seen{0}));
-  EXPECT_EQ(Batch(kGet, 0, 6)[0], 1u);
+  EXPECT_EQ(Batch(kMatch, 0, 7), (Seen{1, 0, 1, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(LogicalRequest, WhatOnlyEverAsksCountsAgainAfterAWhile) {
+  EXPECT_EQ(Batch(kMatch, 0, 6)[0], 1u);
+  time_ += kRepeatsMax;
+  EXPECT_EQ(Batch(kMatch, 0, 6), (Seen{1, 0, 1, 2, 3, 4, 5}));
 }
 
 TEST_F(LogicalRequest, KeysTheMatchDidNotNameAreTouched) {
