@@ -11,14 +11,15 @@ namespace dfkv::store {
 using evict::EraseReason;
 
 DiskTier::DiskTier(const DiskTierOptions& options, std::unique_ptr<Media> media, const SizeClasses& classes,
-                   Index& index, DiskOwner& owner, StoreMetrics& metrics)
+                   const TierParts& parts, DiskOwner& owner)
     : options_(options),
       classes_(classes),
       media_(std::move(media)),
-      index_(index),
+      index_(parts.index),
       owner_(owner),
-      metrics_(metrics),
-      touches_(metrics.touches_dropped),
+      tenants_(parts.tenants),
+      metrics_(parts.metrics),
+      touches_(metrics_.touches_dropped),
       space_(classes, options.extents, options.space) {}
 
 DiskTier::~DiskTier() = default;
@@ -27,9 +28,11 @@ void DiskTier::Count(const Cell& cell, bool added) {
   if (added) {
     used_bytes_.fetch_add(cell.slot_bytes, std::memory_order_relaxed);
     objects_.fetch_add(1, std::memory_order_relaxed);
+    tenants_.Add(cell.key.tenant, cell.slot_bytes);
   } else {
     used_bytes_.fetch_sub(cell.slot_bytes, std::memory_order_relaxed);
     objects_.fetch_sub(1, std::memory_order_relaxed);
+    tenants_.Remove(cell.key.tenant, cell.slot_bytes);
   }
 }
 
@@ -219,6 +222,11 @@ size_t DiskTier::PolicyBytes() {
 uint64_t DiskTier::SlotMapBytes() {
   MutexLock lock(mutex_);
   return space_.slots().MemoryBytes();
+}
+
+std::vector<ClassUse> DiskTier::ClassUses() {
+  MutexLock lock(mutex_);
+  return space_.ClassUses();
 }
 
 }  // namespace dfkv::store

@@ -24,6 +24,7 @@
 #include "store/metrics.h"
 #include "store/ops.h"
 #include "store/space.h"
+#include "store/tier_parts.h"
 #include "store/touch_queue.h"
 
 namespace dfkv::store {
@@ -82,7 +83,7 @@ class DiskTier final : private SpaceHooks {
   static constexpr uint32_t kErrorsToFail = 8;  // in a row
 
   DiskTier(const DiskTierOptions& options, std::unique_ptr<Media> media, const SizeClasses& classes,
-           Index& index, DiskOwner& owner, StoreMetrics& metrics);
+           const TierParts& parts, DiskOwner& owner);
   ~DiskTier() override;
 
   uint32_t number() const { return options_.number; }
@@ -144,6 +145,7 @@ class DiskTier final : private SpaceHooks {
   size_t writes_in_flight() const { return writes_in_flight_.load(std::memory_order_acquire); }
   size_t PolicyBytes();
   uint64_t SlotMapBytes();
+  std::vector<ClassUse> ClassUses();
 
  private:
   // Called by space_, with mutex_ held.
@@ -168,6 +170,7 @@ class DiskTier final : private SpaceHooks {
   std::unique_ptr<Media> media_;
   Index& index_;
   DiskOwner& owner_;
+  Tenants& tenants_;
   StoreMetrics& metrics_;
   TouchQueue touches_;
 

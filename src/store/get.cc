@@ -156,7 +156,7 @@ void StoreImpl::FinishRead(ReadOp* op, uint32_t unit) {
     descriptor.pins += op->waiters.Finish(Ok());
     return true;
   };
-  if (ram_->InstallWith(unit, op->ref, HashOf(op->cell.key), op->cell.depth, install)) {
+  if (ram_->InstallWith(unit, op->ref, op->cell, install)) {
     metrics_.ram_promoted.Add();
   } else {
     ram_->Release(unit);

@@ -186,7 +186,7 @@ bool StoreImpl::InstallPut(PutOp* op, bool visible) {
     op->installed = true;
     return true;
   };
-  return ram_->InstallWith(op->ram_unit, op->ref, HashOf(op->cell.key), op->cell.depth, install);
+  return ram_->InstallWith(op->ram_unit, op->ref, op->cell, install);
 }
 
 // Under the disk's mutex: the object is served from now on; false when the PUT is doomed.
@@ -262,7 +262,7 @@ void StoreImpl::CommitInRam(PutOp* op) {
     op->waiters.Finish(Ok());
     return true;
   };
-  const bool done = ram_->InstallWith(op->ram_unit, op->ref, HashOf(op->cell.key), op->cell.depth, install);
+  const bool done = ram_->InstallWith(op->ram_unit, op->ref, op->cell, install);
   if (done) {
     FreePut(op);
   } else {

@@ -7,14 +7,15 @@ namespace dfkv::store {
 using evict::EraseReason;
 
 RamTier::RamTier(io::Region arena, const SizeClasses& classes, const SpaceOptions& options, bool only,
-                 Index& index, StoreMetrics& metrics)
+                 const TierParts& parts)
     : classes_(classes),
       extents_(static_cast<uint32_t>(arena.size() / classes.extent_bytes())),
       only_(only),
       arena_(std::move(arena)),
-      index_(index),
-      metrics_(metrics),
-      touches_(metrics.touches_dropped),
+      index_(parts.index),
+      tenants_(parts.tenants),
+      metrics_(parts.metrics),
+      touches_(metrics_.touches_dropped),
       space_(classes, extents_, options) {}
 
 uint64_t RamTier::used_bytes() {
@@ -79,6 +80,7 @@ SpaceHooks::Evicted RamTier::Evict(uint32_t owner, uint32_t unit, uint64_t* id) 
   if (only_) {
     metrics_.evictions.Add();
     metrics_.evicted_bytes.Add(descriptor.length);
+    tenants_.Remove(descriptor.key.tenant, SlotBytesOf(descriptor.length));
     descriptor.state = Descriptor::State::kGhost;
     shard.MaybeFree(owner);
   }
@@ -97,6 +99,7 @@ void RamTier::Drop(Ref ref, uint64_t generation, EraseReason reason) {
     if (!descriptor.in_ram() || descriptor.pins > 0) return;
     unit = std::exchange(descriptor.ram_unit, kNoUnit);
     id = HashOf(descriptor.key);
+    if (only_) tenants_.Remove(descriptor.key.tenant, SlotBytesOf(descriptor.length));
     shard.MaybeFree(ref);
   }
   // The policy's handle is free for another object only after the descriptor was given again, which needs
@@ -114,6 +117,11 @@ size_t RamTier::PolicyBytes() {
 uint64_t RamTier::SlotMapBytes() {
   MutexLock lock(mutex_);
   return space_.slots().MemoryBytes();
+}
+
+std::vector<ClassUse> RamTier::ClassUses() {
+  MutexLock lock(mutex_);
+  return space_.ClassUses();
 }
 
 }  // namespace dfkv::store

@@ -14,8 +14,10 @@
 #include "base/metric.h"
 #include "io/region.h"
 #include "store/index.h"
+#include "store/media.h"
 #include "store/metrics.h"
 #include "store/space.h"
+#include "store/tier_parts.h"
 #include "store/touch_queue.h"
 
 namespace dfkv::store {
@@ -23,8 +25,8 @@ namespace dfkv::store {
 class RamTier final : private SpaceHooks {
  public:
   // `only`: there is no disk below; what leaves the arena is gone.
-  RamTier(io::Region arena, const SizeClasses& classes, const SpaceOptions& options, bool only, Index& index,
-          StoreMetrics& metrics);
+  RamTier(io::Region arena, const SizeClasses& classes, const SpaceOptions& options, bool only,
+          const TierParts& parts);
 
   const SizeClasses& classes() const { return classes_; }
   uint64_t capacity_bytes() const { return uint64_t{extents_} * classes_.extent_bytes(); }
@@ -41,12 +43,13 @@ class RamTier final : private SpaceHooks {
   // Makes reserved slots RAM copies. `install` is called under the mutex; it writes the descriptor, under its
   // shard's mutex, and returns whether the slot is wanted; an unwanted one stays reserved.
   template <typename Install>
-  bool InstallWith(uint32_t unit, Ref ref, uint64_t id, uint32_t depth, const Install& install) {
+  bool InstallWith(uint32_t unit, Ref ref, const Cell& object, const Install& install) {
     MutexLock lock(mutex_);
     touches_.Drain(space_);
     if (!install()) return false;
-    space_.Commit(unit, ref, id, depth);
+    space_.Commit(unit, ref, HashOf(object.key), object.depth);
     objects_.fetch_add(1, std::memory_order_relaxed);
+    if (only_) tenants_.Add(object.key.tenant, SlotBytesOf(object.length));
     return true;
   }
   // Gives the object's RAM copy back unless it is pinned or the descriptor is another object's by now; frees
@@ -55,17 +58,21 @@ class RamTier final : private SpaceHooks {
 
   size_t PolicyBytes();
   uint64_t SlotMapBytes();
+  std::vector<ClassUse> ClassUses();
 
  private:
   bool MayEvict(uint32_t owner) override;
   uint32_t UnitOf(uint32_t owner) override;
   Evicted Evict(uint32_t owner, uint32_t unit, uint64_t* id) override;
 
+  uint64_t SlotBytesOf(uint64_t length) const { return classes_.slot_bytes(classes_.ClassOf(length)); }
+
   const SizeClasses classes_;
   const uint32_t extents_;
   const bool only_;
   io::Region arena_;
   Index& index_;
+  Tenants& tenants_;
   StoreMetrics& metrics_;
   TouchQueue touches_;
   Mutex mutex_;

@@ -77,8 +77,7 @@ Status StoreImpl::OpenArena() {
   const bool only = options_.engine == EngineKind::kRam;
   space.policy = only ? options_.policy : options_.ram_policy;
   space.policy_bytes_per_object = options_.policy_bytes_per_object;
-  ram_ =
-      std::make_unique<RamTier>(std::move(*arena), SizeClasses(extent_bytes), space, only, index_, metrics_);
+  ram_ = std::make_unique<RamTier>(std::move(*arena), SizeClasses(extent_bytes), space, only, Parts());
   max_object_bytes_ = std::min(max_object_bytes_, extent_bytes);
   return Ok();
 }
@@ -130,8 +129,7 @@ Status StoreImpl::OpenDiskBlocking(io::Disk& disk, size_t i, uint64_t capacity_b
   }
   max_object_bytes_ = std::min(max_object_bytes_, classes.extent_bytes());
   DiskOwner& owner = *this;
-  disks_.push_back(
-      std::make_unique<DiskTier>(tier, std::move(media->media), classes, index_, owner, metrics_));
+  disks_.push_back(std::make_unique<DiskTier>(tier, std::move(media->media), classes, Parts(), owner));
   return Ok();
 }
 
@@ -267,6 +265,7 @@ Status StoreImpl::StartBlocking(io::Disk& disk) {
   }
   if (options_.engine != EngineKind::kRam) RecoverBlocking();
   RegisterGauges();
+  RegisterTables();
   return Ok();
 }
 

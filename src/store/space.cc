@@ -269,6 +269,17 @@ Result<Space::Taken> Space::Take(uint32_t size_class, SpaceHooks& hooks) {
   return Code::kBusy;
 }
 
+std::vector<ClassUse> Space::ClassUses() const {
+  std::vector<ClassUse> uses;
+  for (uint32_t c = 0; c < states_.size(); ++c) {
+    const uint64_t extents = slots_.bound_extents(c);
+    if (extents == 0 && states_[c].live == 0) continue;
+    uses.push_back(
+        {classes().slot_bytes(c), extents, extents * classes().slots_per_extent(c), states_[c].live});
+  }
+  return uses;
+}
+
 size_t Space::PolicyBytes() const {
   size_t bytes = 0;
   for (const ClassState& state : states_) bytes += state.policy ? state.policy->MemoryBytes() : 0;

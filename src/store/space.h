@@ -48,6 +48,14 @@ struct Touch {
   uint32_t size_class = 0;
 };
 
+// What one size class holds.
+struct ClassUse {
+  uint64_t slot_bytes = 0;
+  uint64_t extents = 0;  // bound to it, without those that are being drained
+  uint64_t slots = 0;    // of these extents
+  uint64_t objects = 0;  // in whatever extent
+};
+
 class Space {
  public:
   static constexpr uint32_t kDrainPerTake = 256;  // objects evicted from a draining extent per call
@@ -87,6 +95,7 @@ class Space {
   uint64_t now() const { return now_; }
   uint64_t steals() const { return steals_; }  // extents that changed their class
   uint64_t ClassLive(uint32_t size_class) const { return states_[size_class].live; }
+  std::vector<ClassUse> ClassUses() const;  // of the classes in use
 
  private:
   static constexpr size_t kDrainingMax = 4;

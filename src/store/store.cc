@@ -2,11 +2,19 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <utility>
 
+#include "base/text.h"
 #include "store/store_impl.h"
 
 namespace dfkv::store {
+namespace {
+
+constexpr size_t kTenantLabelsMax = 256;  // series of one metric; the help texts name it
+
+}  // namespace
 
 ReadPin::ReadPin(ReadPin&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
@@ -231,6 +239,56 @@ void StoreImpl::RegisterGauges() {
         "dfkv_disk_failed", "1 while the disk is out of use.", labels,
         [](S& s, size_t d) { return s.disks_[d]->failed() ? 1.0 : 0.0; }, i);
   }
+}
+
+MetricRegistry::Collected StoreImpl::CollectTenants(uint64_t (*read)(const Tenants::Usage&)) {
+  MetricRegistry::Collected series;
+  Tenants::Usage rest;
+  for (const Tenants::Usage& usage : tenants_.Largest(kTenantLabelsMax, &rest)) {
+    series.push_back({{{"tenant_hash", Hex(usage.tenant.value(), 16)}}, static_cast<double>(read(usage))});
+  }
+  if (rest.objects > 0) series.push_back({{{"tenant_hash", "other"}}, static_cast<double>(read(rest))});
+  return series;
+}
+
+// Classes of one slot size on all disks together; of the arena where there is no disk.
+MetricRegistry::Collected StoreImpl::CollectClasses(uint64_t (*read)(const ClassUse&)) {
+  std::map<uint64_t, uint64_t> sums;
+  const auto add = [&](const std::vector<ClassUse>& uses) {
+    for (const ClassUse& use : uses) sums[use.slot_bytes] += read(use);
+  };
+  if (disks_.empty()) add(ram_->ClassUses());
+  for (const auto& disk : disks_) add(disk->ClassUses());
+  MetricRegistry::Collected series;
+  for (const auto& [slot_bytes, sum] : sums) {
+    series.push_back({{{"slot_size", Cat(slot_bytes)}}, static_cast<double>(sum)});
+  }
+  return series;
+}
+
+void StoreImpl::RegisterTables() {
+  using Collected = MetricRegistry::Collected;
+  const auto add = [&](const char* name, const char* help, std::function<Collected(StoreImpl&)> collect) {
+    registry_.AddCollector(name, help, "gauge", [vital = vital_, collect = std::move(collect)] {
+      MutexLock lock(vital->mutex);
+      return vital->store == nullptr ? Collected() : collect(*vital->store);
+    });
+  };
+  using U = Tenants::Usage;
+  add("dfkv_tenant_used_bytes", "Slots of a tenant's objects; beyond 256 tenants, the rest is `other`.",
+      [](StoreImpl& s) { return s.CollectTenants([](const U& usage) { return usage.bytes; }); });
+  add("dfkv_tenant_objects", "A tenant's objects; beyond 256 tenants, the rest is `other`.",
+      [](StoreImpl& s) { return s.CollectTenants([](const U& usage) { return usage.objects; }); });
+  using C = ClassUse;
+  add("dfkv_class_extents", "Extents cut into slots of this size, without those that are being emptied.",
+      [](StoreImpl& s) { return s.CollectClasses([](const C& use) { return use.extents; }); });
+  add("dfkv_class_slots", "Slots of these extents.",
+      [](StoreImpl& s) { return s.CollectClasses([](const C& use) { return use.slots; }); });
+  add("dfkv_class_resident_objects", "Objects in slots of this size.",
+      [](StoreImpl& s) { return s.CollectClasses([](const C& use) { return use.objects; }); });
+  add("dfkv_class_allocated_bytes", "Slots of this size that hold an object.", [](StoreImpl& s) {
+    return s.CollectClasses([](const C& use) { return use.objects * use.slot_bytes; });
+  });
 }
 
 }  // namespace dfkv::store

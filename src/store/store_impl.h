@@ -16,6 +16,7 @@
 #include "store/ops.h"
 #include "store/ram_tier.h"
 #include "store/store.h"
+#include "store/tenants.h"
 
 namespace dfkv::store {
 
@@ -73,6 +74,8 @@ class StoreImpl final : public Store, private DiskOwner {
   Ref AddFound(const Found& found);
   void RecoverBlocking();
   void RegisterGauges();
+  void RegisterTables();
+  TierParts Parts() { return {index_, tenants_, metrics_}; }
 
   // --- DiskOwner ---
   bool MayRecord(PutOp* op) override;
@@ -129,6 +132,7 @@ class StoreImpl final : public Store, private DiskOwner {
   MetricRegistry& registry_;
   StoreMetrics metrics_;
   Index index_;
+  Tenants tenants_;
   OpTable<PutOp> puts_;
   OpTable<ReadOp> reads_;
   std::unique_ptr<RamTier> ram_;
@@ -153,6 +157,8 @@ class StoreImpl final : public Store, private DiskOwner {
   std::atomic<bool> stopping_{false};
 
   struct Vital;  // lets a metric's callback outlive the store
+  MetricRegistry::Collected CollectTenants(uint64_t (*read)(const Tenants::Usage&));
+  MetricRegistry::Collected CollectClasses(uint64_t (*read)(const ClassUse&));
   std::shared_ptr<Vital> vital_;
 };
 

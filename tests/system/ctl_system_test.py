@@ -70,7 +70,23 @@ class CtlTest(unittest.TestCase):
         self.assertIn("dfkv_objects", self.ctl("stat"))
         self.assertIn("dfkv_objects", json.loads(self.ctl("stat", "n1", "--json"))["n1"])
         self.ctl("stat", "no-such-member", status=1)
-        self.assertIsInstance(json.loads(self.ctl("ls-tenants", "--json")), list)
+
+    def test_tenants(self):
+        def used():
+            return {row["tenant_hash"]: row["used_bytes"] for row in json.loads(self.ctl("ls-tenants", "--json"))}
+
+        before = used()
+        self.ctl("put", "one", "x" * 5000, "--namespace=tenants-test")
+        self.ctl("put", "two", "x" * 100, "--namespace=tenants-test")
+        new = {tenant: size for tenant, size in used().items() if tenant not in before}
+        self.assertEqual(list(new.values()), [8192 + 4096])
+        [tenant] = new
+        self.assertRegex(tenant, "^[0-9a-f]{16}$")
+        self.assertIn(f"{tenant} 12288\n", self.ctl("ls-tenants"))
+        self.ctl("remove", "one", "--namespace=tenants-test")
+        self.assertEqual(used()[tenant], 4096)
+        self.ctl("remove", "two", "--namespace=tenants-test")
+        self.assertEqual(used(), before)
 
     def test_wrong_usage(self):
         for arguments in (["put", "k"], ["get"], ["nonsense"], ["get", "k", "--no-such-flag"], []):

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import urllib.request
 
+from harness import Wire, put_item
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = pathlib.Path(os.environ.get("DFKV_PROGRAMS", ROOT / "build/release/bin"))
 PAGE = ROOT / "docs/METRICS.md"
@@ -19,7 +21,8 @@ HEAD = """# Metrics of a node
 
 What `/metrics` of `dfkv_server --metrics-port N` and the STATS request answer, as Prometheus text. Generated from a
 running node by `tests/system/metrics_page.py --write`; a test compares them. Counters end in `_total`; times are in
-seconds, sizes in bytes. `dfkv_errors_total` and the per-class metrics appear with their first event.
+seconds, sizes in bytes. `dfkv_errors_total` appears with its first event; series with `tenant_hash` or `slot_size`
+come and go with the objects that they count.
 
 Hit ratio: `dfkv_cache_hit_total / (dfkv_cache_hit_total + dfkv_cache_miss_total)`. The same numbers as JSON: `/stats`.
 The client's metrics are in [CLIENT.md](CLIENT.md).
@@ -40,6 +43,8 @@ def scrape():
         for line in node.stdout:
             found = re.search(r"^READY .*metrics=(\S+)", line)
             if found:
+                with Wire(int(re.search(r":(\d+) ", line)[1])) as wire:  # so that series by tenant and class are there
+                    wire.call("put", [put_item(1, b"value")], payload=b"value")
                 with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=30) as answer:
                     return answer.read().decode()
         sys.exit("metrics_page: the node did not become ready")
