@@ -3,9 +3,10 @@
 //
 // The life of a slot's record: empty; written when its object's payload is complete; cleared when the object
 // leaves, before anybody else's record is written there. A slot whose record is being cleared may be given to
-// a PUT at once: its payload may be written meanwhile, its record waits for the clearing. So at any instant a
-// crash leaves at most one record for a key that a caller was told is stored, and none for a key that a
-// caller was told is removed.
+// a PUT at once: its payload may be written meanwhile, its record waits for the clearing. So whenever
+// the process dies, a key that a caller was told is removed has no record, and a key that a caller was told
+// is stored has one. Beside it there may be older ones, of an object of that key that is being cleared or
+// that is out of reach: a start keeps the newest and clears the rest.
 //
 // Threads: any reactor. mutex_ guards slots and policies and is never held over I/O; shards' mutexes are
 // taken inside it. What one reactor queues in a turn leaves at the end of that turn.

@@ -165,10 +165,11 @@ struct Summary {
   RecoveryCounts counts;
 };
 
-void LogSummary(const std::string& directory, const RecoveryCounts& counts) {
+void LogSummary(const std::string& directory, bool slab, const RecoveryCounts& counts) {
   if (counts.corrupt > 0 || counts.unreadable > 0) {
     LogWarn(directory, ": ", counts.corrupt, " records were not valid in their place and ", counts.unreadable,
-            " blocks of the slot table could not be read; the rest is served");
+            slab ? " blocks of the slot table" : " files or folders of objects",
+            " could not be read; the rest is served");
   }
 }
 
@@ -204,7 +205,7 @@ void StoreImpl::RecoverBlocking() {
     const RecoveryCounts counts = disks_[d]->RecoverBlocking([&](const Cell& cell) {
       found.push_back({cell, d});
     });
-    LogSummary(disks_[d]->directory(), counts);
+    LogSummary(disks_[d]->directory(), options_.engine == EngineKind::kSlab, counts);
     summary.counts.corrupt += counts.corrupt;
     summary.counts.scanned_bytes += counts.scanned_bytes;
   }
