@@ -104,6 +104,7 @@ io::Task<Status> StoreImpl::Stop(Nanos deadline) {
     const Status synced = co_await disk->SyncIfDirty();
     if (!synced.ok()) result = synced;
   }
+  co_await EndRun();
   co_return result;
 }
 

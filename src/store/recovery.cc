@@ -5,8 +5,6 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "store/file_media.h"
-#include "store/slab_media.h"
 #include "store/store_impl.h"
 
 namespace dfkv::store {
@@ -14,11 +12,6 @@ namespace {
 
 constexpr uint64_t kExtentBytesMin = 64 << 10;  // a choice; the default is at least 1 MiB on disk
 constexpr uint64_t kExtentBytesMax = 64 << 20;
-
-// Some 32 extents, so that several size classes find room, of 1 to 64 MiB.
-uint64_t DefaultExtentBytes(uint64_t capacity_bytes) {
-  return std::clamp<uint64_t>(std::bit_floor(capacity_bytes / 32), 1 << 20, kExtentBytesMax);
-}
 
 constexpr uint64_t kArenaExtents = 16;  // at least
 
@@ -84,79 +77,6 @@ Status StoreImpl::OpenArena() {
 
 namespace {
 
-struct OpenedMedia {
-  std::unique_ptr<Media> media;
-  SizeClasses classes;
-  uint32_t extents;
-};
-
-template <typename Kind, typename Options>
-Result<OpenedMedia> OpenAs(io::Disk& disk, const Options& options) {
-  auto opened = Kind::OpenBlocking(disk, options);
-  if (!opened.ok()) return opened.status();
-  const SizeClasses classes = (*opened)->classes();
-  const uint32_t extents = (*opened)->extents();
-  return OpenedMedia{std::move(*opened), classes, extents};
-}
-
-}  // namespace
-
-Status StoreImpl::OpenDiskBlocking(io::Disk& disk, size_t i, uint64_t capacity_bytes) {
-  const bool slab = options_.engine == EngineKind::kSlab;
-  const uint64_t extent_bytes =
-      options_.extent_bytes != 0 ? options_.extent_bytes : DefaultExtentBytes(capacity_bytes);
-  const std::string& directory = options_.directories[i];
-  auto media = slab ? OpenAs<SlabMedia>(disk, SlabOptions{directory, capacity_bytes, extent_bytes})
-                    : OpenAs<FileMedia>(disk, FileOptions{directory, capacity_bytes, extent_bytes});
-  if (!media.ok()) return media.status();
-  DiskTierOptions tier;
-  tier.number = static_cast<uint32_t>(disks_.size());
-  tier.directory = directory;
-  tier.weight = options_.disk_weights.empty() ? 1 : options_.disk_weights[i];
-  tier.extents = media->extents;
-  tier.merges = slab;
-  tier.space.policy = options_.policy;
-  tier.space.policy_bytes_per_object = options_.policy_bytes_per_object;
-  const SizeClasses& classes = media->classes;
-  const uint64_t used = uint64_t{tier.extents} * classes.extent_bytes();
-  LogInfo(directory, slab ? ": slab of " : ": one file per object, ", FormatBytes(used), " in ", tier.extents,
-          " extents of ", FormatBytes(classes.extent_bytes()),
-          used < capacity_bytes ? Cat("; ", FormatBytes(capacity_bytes - used), " of the ",
-                                      FormatBytes(capacity_bytes), " asked for make no whole extent")
-                                : std::string());
-  if (options_.extent_bytes != 0 && options_.extent_bytes != classes.extent_bytes()) {
-    LogWarn(directory, ": keeps the extent size it was made with");
-  }
-  max_object_bytes_ = std::min(max_object_bytes_, classes.extent_bytes());
-  DiskOwner& owner = *this;
-  disks_.push_back(std::make_unique<DiskTier>(tier, std::move(media->media), classes, Parts(), owner));
-  return Ok();
-}
-
-// A disk that does not open is left out, said once; the start is refused when none opens, or when the reason
-// is one that the operator has to settle.
-Status StoreImpl::OpenDisksBlocking(io::Disk& disk) {
-  uint64_t weights = 0;
-  for (size_t i = 0; i < options_.directories.size(); ++i) {
-    weights += options_.disk_weights.empty() ? 1 : options_.disk_weights[i];
-  }
-  Status last;
-  for (size_t i = 0; i < options_.directories.size(); ++i) {
-    const uint64_t weight = options_.disk_weights.empty() ? 1 : options_.disk_weights[i];
-    const auto share =
-        static_cast<uint64_t>(static_cast<unsigned __int128>(options_.capacity_bytes) * weight / weights);
-    const Status status = OpenDiskBlocking(disk, i, share);
-    if (status.ok()) continue;
-    if (!(status == Code::kIoError)) return status;
-    DFKV_PROBE("recovery: a disk does not open");
-    LogError(options_.directories[i], ": left out: ", status.ToString());
-    last = status;
-  }
-  return disks_.empty() ? last : Ok();
-}
-
-namespace {
-
 struct Summary {
   uint64_t objects = 0;
   uint64_t superseded = 0;
@@ -212,7 +132,9 @@ void StoreImpl::RecoverBlocking() {
   // Newest first: it takes its extent's class, its slot and its key; what does not fit beside it is stale.
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.cell.generation > b.cell.generation; });
-  if (!found.empty()) generation_.store(found.front().cell.generation);
+  // A disk that is away may hold higher generations than those found here: none is given twice.
+  const uint64_t newest = found.empty() ? 0 : found.front().cell.generation;
+  generation_.store(std::max(newest, run_.run * kRunGenerations) + kRunGenerations);
   std::vector<std::vector<Cell>> stale(disks_.size());
   std::vector<std::pair<Ref, size_t>> kept;
   kept.reserve(found.size());

@@ -115,6 +115,7 @@ io::Task<Status> StoreImpl::AwaitCleared(ObjectKey key, Nanos deadline) {
 }
 
 io::Task<Status> StoreImpl::Remove(ObjectKey key, Nanos deadline) {
+  if (!removed_.load(std::memory_order_relaxed)) removed_.store(true, std::memory_order_relaxed);
   const uint64_t newest = generation_.load(std::memory_order_relaxed);
   IndexShard& shard = index_.ShardOf(key);
   for (;;) {

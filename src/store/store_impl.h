@@ -15,6 +15,7 @@
 #include "store/metrics.h"
 #include "store/ops.h"
 #include "store/ram_tier.h"
+#include "store/runs_file.h"
 #include "store/store.h"
 #include "store/tenants.h"
 
@@ -66,11 +67,19 @@ class StoreImpl final : public Store, private DiskOwner {
   Port& CurrentPort();
   Port* AddPort(io::Reactor* reactor);
 
-  // --- start (recovery.cc) ---
+  // --- start: disks.cc ---
+  struct OpenedDisk;
+  Status OpenDisksBlocking(io::Disk& disk);
+  Result<OpenedDisk> OpenDiskBlocking(io::Disk& disk, size_t i, uint64_t capacity_bytes) const;
+  Status JoinRunBlocking(std::vector<OpenedDisk>* opened);
+  void AddDisk(OpenedDisk opened);
+  uint32_t WeightOf(size_t i) const { return options_.disk_weights.empty() ? 1 : options_.disk_weights[i]; }
+  io::Task<void> EndRun();
+
+  // --- start: recovery.cc ---
+  static constexpr uint64_t kRunGenerations = uint64_t{1} << 32;
   struct Found;
   Status OpenArena();
-  Status OpenDisksBlocking(io::Disk& disk);
-  Status OpenDiskBlocking(io::Disk& disk, size_t i, uint64_t capacity_bytes);
   Ref AddFound(const Found& found);
   void RecoverBlocking();
   void RegisterGauges();
@@ -137,6 +146,9 @@ class StoreImpl final : public Store, private DiskOwner {
   OpTable<ReadOp> reads_;
   std::unique_ptr<RamTier> ram_;
   std::vector<std::unique_ptr<DiskTier>> disks_;
+  std::vector<std::unique_ptr<RunsFile>> runs_;  // of disks_
+  RunMark run_;                                  // this one, and the last before it that removed
+  std::atomic<bool> removed_{false};             // in this run
   std::atomic<uint64_t> generation_{0};
   std::atomic<uint64_t> put_inflight_bytes_{0};
   std::atomic<uint64_t> batches_{0};
