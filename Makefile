@@ -4,11 +4,12 @@ SHELL := /bin/bash
 PYTHON := $(shell test -x /usr/bin/python3 && echo /usr/bin/python3 || echo python3)
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 600
 DEMO_SECONDS ?=
 DEPS = $(if $(NO_DEPS),@:,@deploy/install_packages.sh)
 BUILD = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 .DEFAULT_GOAL := help
-.PHONY: help deps run build test tidy fmt docs asan tsan replay bench fuzz python ci clean
+.PHONY: help deps run build test tidy fmt docs asan tsan replay soak bench fuzz python ci clean
 
 help:  ## this list
 	@echo "dfkv: a distributed KV cache for LLM inference"
@@ -62,6 +63,9 @@ python: build  ## build the Python wheel into build/wheel, install it into build
 
 replay: build  ## replay the published traces, also with kill -9, against the bars (DFKV_TRACES names their folder)
 	@$(PYTHON) -B tests/system/replay_traces.py || [ $$? = 77 ]
+
+soak: build  ## ten minutes of churn, in which memory, descriptors and threads must stay flat (SOAK_SECONDS=600)
+	@cd tests/system && DFKV_PROGRAMS=$(CURDIR)/build/release/bin $(PYTHON) -B soak.py --seconds $(SOAK_SECONDS)
 
 bench: build  ## measure dfkv beside its floors, iperf3, fio and redis-server; says which bars are met
 	$(DEPS) bench
