@@ -9,7 +9,7 @@ DEMO_SECONDS ?=
 DEPS = $(if $(NO_DEPS),@:,@deploy/install_packages.sh)
 BUILD = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 .DEFAULT_GOAL := help
-.PHONY: help deps run build test tidy fmt docs asan tsan replay soak bench fuzz python ci clean
+.PHONY: help deps run build test tidy fmt docs asan tsan replay soak vm bench fuzz python ci clean
 
 help:  ## this list
 	@echo "dfkv: a distributed KV cache for LLM inference"
@@ -17,7 +17,7 @@ help:  ## this list
 	  printf '  make %-7s %s\n' "$$target" "$$text"; done
 
 deps:  ## install every Debian package: to build, to test, to measure
-	$(DEPS) build test bench
+	$(DEPS) build test bench vm
 
 run:  ## build, start one node on loopback, run a verified demo on it, serve until Ctrl-C (DEMO_SECONDS=10 ends)
 	$(DEPS) build
@@ -67,12 +67,16 @@ replay: build  ## replay the published traces, also with kill -9, against the ba
 soak: build  ## ten minutes of churn, in which memory, descriptors and threads must stay flat (SOAK_SECONDS=600)
 	@cd tests/system && DFKV_PROGRAMS=$(CURDIR)/build/release/bin $(PYTHON) -B soak.py --seconds $(SOAK_SECONDS)
 
+vm: build  ## power cuts and failing disks under a real kernel, in a guest
+	$(DEPS) test vm
+	@tests/vm/storage_test.sh
+
 bench: build  ## measure dfkv beside its floors, iperf3, fio and redis-server; says which bars are met
 	$(DEPS) bench
 	@$(PYTHON) -B bench/run.py
 
 ci:  ## all that must pass before a change lands; the last line counts passed, failed and skipped
-	$(DEPS) build test
+	$(DEPS) build test vm
 	@$(PYTHON) tests/ci/ci.py --fuzz-seconds $(FUZZ_SECONDS)
 
 clean:  ## remove what was built

@@ -160,8 +160,17 @@ def demo(stage, arguments):
         stage.failed.append("demo: make run")
 
 
+def vm(stage, _arguments):
+    """One boot of a guest: power cuts and failing disks under a real kernel, with the release build's programs."""
+    if stage.run("storage", ["tests/vm/storage_test.sh"]):
+        stage.passed += 1
+    else:
+        stage.failed.append("vm: tests/vm/storage_test.sh")
+
+
 # tidy after release: it asks the built programs for the options page.
-STAGES = {"release": ctest, "tidy": tidy, "asan": ctest, "tsan": ctest, "fuzz": fuzz, "python": python, "demo": demo}
+STAGES = {"release": ctest, "tidy": tidy, "asan": ctest, "tsan": ctest, "fuzz": fuzz, "python": python, "vm": vm,
+          "demo": demo}
 
 
 def report(stages):
