@@ -85,7 +85,7 @@ export -p >"$run/ctl/env"
 printf 'cd %q && exec timeout -k 5 %q' "$PWD" "$limit" >"$run/ctl/cmd"; printf ' %q' "$@" >>"$run/ctl/cmd"
 cat >"$run/ctl/stage2" <<'E'
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root; c=/run/dfkv-vm; v=$(uname -r); . $c/vars
-off() { [ -z "${1:-}" ] || echo "stage2: $1" >/dev/console; echo o >/proc/sysrq-trigger; sleep 60; }
+off() { [ -z "${1:-}" ] || echo "stage2: $1" >/dev/console; echo o >/proc/sysrq-trigger; while :; do :; done; }
 mkdir -p /dev/pts /dev/shm /lib/modules/$v
 mount -t devpts p /dev/pts; mount -t tmpfs -o size=80% s /dev/shm; ln -sfn /proc/self/fd /dev/fd
 for i in 0,stdin 1,stdout 2,stderr; do ln -sfn /proc/self/fd/${i%,*} /dev/${i#*,}; done
@@ -129,7 +129,7 @@ qemu-system-x86_64 "${q[@]}" -M q35 -m "$mem" -smp "$cpus" -nodefaults -no-user-
   -serial "file:$console" -kernel "$cache/kernel/vmlinux" -initrd "$cache/kernel/initrd" -object rng-random,id=rng,filename=/dev/urandom \
   -device virtio-rng-pci,rng=rng -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr ${DFKV_VM_APPEND:-}" \
   ${DFKV_VM_QEMU:-} </dev/null >"$run/qemu" 2>&1 & qemu=$!
-( sleep $((limit + 60)) & s=$!; trap 'kill $s; exit' TERM; wait $s; echo hung >"$run/hung"; kill -9 $qemu ) >/dev/null 2>&1 & dog=$!
+( read -rt $((limit + 60)) <> <(:); echo hung >"$run/hung"; kill -9 $qemu ) >/dev/null 2>&1 & dog=$!
 wait $qemu; qrc=$?; qemu=; kill $dog 2>/dev/null; dog=
 [ -s "$run/ctl/rc" ] || { for p in $out $err; do kill $p 2>/dev/null; done; }
 wait $out $err 2>/dev/null
