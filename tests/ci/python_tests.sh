@@ -16,4 +16,8 @@ pip=(build/venv/bin/pip --quiet --disable-pip-version-check)
 rm -rf build/wheel
 "${pip[@]}" wheel --no-build-isolation --no-deps --wheel-dir build/wheel ./python
 "${pip[@]}" install --no-index --no-deps --force-reinstall build/wheel/dfkv-*.whl
-exec build/venv/bin/python -m pytest -q -p no:cacheprovider python/tests "$@"
+scratch=build/python-tests  # pytest would keep the nodes' data of three runs in /tmp
+status=0
+build/venv/bin/python -m pytest -q -p no:cacheprovider --basetemp "$scratch" python/tests "$@" || status=$?
+rm -rf "$scratch"
+exit "$status"
