@@ -30,7 +30,7 @@ def given_library():
 
 def built_library():
     """Builds the library alone, as `make build` would, so that ccache may know it, and gives its path."""
-    build = ROOT / "build/python"
+    build = ROOT / "build/pip"
     subprocess.run(["cmake", "--preset", "release", "-B", build, "-DDFKV_TESTS=OFF"], cwd=ROOT, check=True)
     subprocess.run(["cmake", "--build", build, "--target", "dfkv", "-j", str(os.cpu_count() or 1)], check=True,
                    env={**os.environ, "CCACHE_NOHASHDIR": "1"})
