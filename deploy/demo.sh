@@ -83,7 +83,9 @@ capacity=$(choose_capacity)
 echo "$capacity" >"$data/capacity"
 run=$(cat "$data/runs" 2>/dev/null || echo 0)
 start_node
-echo "node on 127.0.0.1:$port, data in $data ($((capacity >> 20)) MiB), $objects objects found"
+size=$capacity
+[[ ! $size =~ ^[0-9]+$ ]] || size="$((size >> 20)) MiB"
+echo "node on 127.0.0.1:$port, data in $data ($size), $objects objects found"
 echo $((run + 1)) >"$data/runs"
 
 echo "workload: chats with shared system prompts, every byte compared"

@@ -116,7 +116,7 @@ class BenchTest(unittest.TestCase):
 
     def demo_environment(self, **more):
         return {**os.environ, "DEMO_PROGRAMS": str(PROGRAMS), "DEMO_DIR": str(self.folder / "demo"),
-                "DEMO_CAP": str(256 << 20), "DEMO_RAM": str(128 << 20), "DEMO_SECONDS": "1", **more}
+                "DEMO_CAP": "256MiB", "DEMO_RAM": str(128 << 20), "DEMO_SECONDS": "1", **more}
 
     def demo(self, **more):
         done = run([ROOT / "deploy/demo.sh"], env=self.demo_environment(**more))
