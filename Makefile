@@ -9,12 +9,12 @@ DEMO_SECONDS ?=
 DEPS = $(if $(NO_DEPS),@:,@deploy/install_packages.sh)
 BUILD = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 .DEFAULT_GOAL := help
-.PHONY: help deps run build test tidy fmt docs asan tsan replay soak vm bench fuzz python ci clean
+.PHONY: help deps run build test tidy fmt docs asan tsan replay soak vm bench bench-peers fuzz python ci clean
 
 help:  ## this list
 	@echo "dfkv: a distributed KV cache for LLM inference"
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
-	  printf '  make %-7s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
+	  printf '  make %-11s %s\n' "$$target" "$$text"; done
 
 deps:  ## install every Debian package: to build, to test, to measure
 	$(DEPS) build test bench vm
@@ -74,6 +74,10 @@ vm: build  ## power cuts and failing disks under a real kernel, in a guest
 bench: build  ## measure dfkv beside its floors, iperf3, fio and redis-server; says which bars are met
 	$(DEPS) bench
 	@$(PYTHON) -B bench/run.py
+
+bench-peers: build  ## measure dfkv beside redis, memcached, Mooncake Store and LMCache, each with its own Python client
+	$(DEPS) bench
+	@$(PYTHON) -B bench/bench_peers.py
 
 ci:  ## all that must pass before a change lands; the last line counts passed, failed and skipped
 	$(DEPS) build test vm

@@ -1,9 +1,14 @@
 """Tests of what the measurement makes of other programs' output, of the bars, and of the page."""
 
+import pathlib
+import tempfile
+import types
 import unittest
 
 import bars
+import bench_peers
 import node
+import peer_clients
 import peers
 import results_page
 from cells import Cell, EVICT_LOAD, FULL, KIB, MIB, QUICK, Results, Sample, cells_of
@@ -162,6 +167,65 @@ class Page(unittest.TestCase):
         self.assertIn("| 0.50 | ≥ 0.8 × | **no** |", results_page.bars_table([missed])[2])
         limit = bars.Row("bar", "case", "3 s", "", 3.0, 2.0, True, "s")
         self.assertIn("|  | ≤ 2 s | **no** |", results_page.bars_table([limit])[2])
+
+
+class FakeCache:
+    """A dict behind the interface of the peers' clients."""
+
+    def __init__(self):
+        self.values = {}
+
+    def put(self, keys, values):
+        self.values.update(zip(keys, values))
+
+    def get(self, keys, _size):
+        return [self.values.get(key) for key in keys]
+
+
+class Peers(unittest.TestCase):
+    def worker(self):
+        worker = peer_clients.Worker(FakeCache())
+        worker.fill(4096, 8, 0)
+        return worker
+
+    def test_puts_and_gets_are_counted(self):
+        worker = self.worker()
+        for operation in ("put", "get"):
+            answer = worker.run(operation, 4096, 8, 0.0, 0)
+            self.assertEqual(answer["operations"], 8)
+            self.assertLessEqual(answer["p50_us"], answer["p99_us"])
+        self.assertEqual(worker.written, 8)
+
+    def test_wrong_bytes_and_misses_end_the_run(self):
+        for spoilt in (lambda value: value[:-1], lambda value: value[:-1] + b"x", lambda value: b"x" + value[1:],
+                       lambda value: None):
+            worker = self.worker()
+            for key, value in worker.client.values.items():
+                worker.client.values[key] = spoilt(value)
+            with self.assertRaises(ValueError):
+                worker.run("get", 4096, 8, 0.0, 0)
+
+    def section(self):
+        arguments = types.SimpleNamespace(peers=["dfkv", "redis", "lmcache"], rounds=3)
+        figures = {("get", MIB, 8, 1, "dfkv"): [(1000, 5, 9)] * 3, ("get", MIB, 8, 1, "redis"): [(2000, 5, 9)] * 3,
+                   ("put", MIB, 8, 1, "dfkv"): [(2000, 5, 9)] * 3, ("put", MIB, 8, 1, "redis"): [(2000, 5, 9)] * 3}
+        return bench_peers.section(figures, {"dfkv": "d", "redis": "r", "lmcache": "not measured: why"}, arguments)
+
+    def test_the_section_says_who_is_ahead_and_who_is_absent(self):
+        text = self.section()
+        self.assertIn("ahead of dfkv: GET 1 MiB, batch 8, 1 client: redis 2 ×.", text)
+        self.assertIn("- lmcache: not measured: why", text)
+        self.assertIn("| 1 MiB | 8 | 1 | 1.0k (1.05; 9 us) | 2.0k (2.1; 9 us) |", text)
+
+    def test_the_section_stands_last_and_is_replaced(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "page.md"
+            self.assertEqual(results_page.peers_section(path), "")
+            path.write_text("# page\n\n", encoding="utf-8")
+            for _ in range(2):
+                results_page.replace_section(path, self.section())
+            self.assertEqual(path.read_text(encoding="utf-8"), "# page\n\n" + self.section())
+            self.assertEqual(results_page.peers_section(path), self.section())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ def run_text(words):
     return done.stdout
 
 
+def first_line(words):
+    """The first line that a program prints, as of --version."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else "unknown"
+
+
 def await_port(port, process):
     """Until something listens; what ends first has failed."""
     while process.poll() is None:

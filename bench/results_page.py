@@ -3,6 +3,20 @@
 from bars import number, size_text
 from cells import Cell, KIB
 
+PEERS_HEAD = "## Beside other caches"  # bench_peers.py writes from here to the end of the page
+
+
+def peers_section(path):
+    """That part of the page as it is, or nothing."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return text[text.index(PEERS_HEAD):] if PEERS_HEAD in text else ""
+
+
+def replace_section(path, section):
+    """Puts the part on other caches at the end of the page, in place of an older one."""
+    text = path.read_text(encoding="utf-8") if path.exists() else "# Results\n\n"
+    path.write_text(text.partition(PEERS_HEAD)[0] + section, encoding="utf-8")
+
 
 def ratio(results, cell, floor, field="gb_per_s"):
     value = results.ratio(cell, floor, field)

@@ -72,11 +72,6 @@ def take_lock(work):
     return file
 
 
-def first_line(words):
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
-    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else "unknown"
-
-
 def facts_of(programs, plan, quick):
     """What a reader must know to compare."""
     cpu = "unknown"
@@ -86,11 +81,11 @@ def facts_of(programs, plan, quick):
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return {
         "date": datetime.date.today().isoformat(),
-        "dfkv": f"{first_line([programs / 'dfkv_server', '--version'])}, commit "
-                f"{first_line(['git', 'rev-parse', '--short', 'HEAD'])}",
+        "dfkv": f"{peers.first_line([programs / 'dfkv_server', '--version'])}, commit "
+                f"{peers.first_line(['git', '-C', ROOT, 'rev-parse', '--short', 'HEAD'])}",
         "machine": f"{cpu}, {len(os.sched_getaffinity(0))} CPUs, {memory:.0f} GiB, Linux {platform.release()}",
-        "beside": f"{first_line(['iperf3', '--version'])}; {first_line(['fio', '--version'])}; "
-                  f"{first_line(['redis-server', '--version'])}",
+        "beside": f"{peers.first_line(['iperf3', '--version'])}; {peers.first_line(['fio', '--version'])}; "
+                  f"{peers.first_line(['redis-server', '--version'])}",
         "plan": f"{'quick, ' if quick else ''}{plan.rounds} rounds, {plan.seconds} s a cell",
     }
 
@@ -151,7 +146,11 @@ def measure_once(arguments, plan, folder):
     """Memory and the restart; empty in a plan that leaves them out."""
     if not plan.recovery_objects or arguments.only:
         return {}
-    import recovery
+    try:
+        import recovery
+    except ImportError:
+        say("memory and restart are not measured: bench/recovery.py is not there")
+        return {}
     once = {}
     for name, objects in (("recovery_few", plan.recovery_objects // 10), ("recovery", plan.recovery_objects)):
         say(f"memory and restart with {objects:,} objects")
@@ -169,7 +168,8 @@ def write(arguments, plan, facts, results, once):
     document = {"facts": facts, "bars": [{**dataclasses.asdict(row), "met": row.met} for row in rows], "once": once,
                 "cells": results.to_json()}
     (arguments.work / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    arguments.page.write_text(results_page.page(results, facts, plan, rows) + "\n", encoding="utf-8")
+    arguments.page.write_text(results_page.page(results, facts, plan, rows) + "\n"
+                              + results_page.peers_section(arguments.page), encoding="utf-8")
     for row in rows:
         if not row.met:
             print(f"bench: missed: {row.bar}: {row.case}: {row.measured} beside {row.floor or row.need}"
