@@ -21,13 +21,17 @@ namespace {
 constexpr int64_t kHangs = INT64_MIN;  // as a result: the op does not end
 
 std::string Normal(const std::string& path) {
+  const bool plain = path.size() > 1 && path[0] == '/' && path.back() != '/' &&
+                     path.find("//") == std::string::npos && path.find("/.") == std::string::npos;
+  if (plain) return path;
   std::string normal = std::filesystem::path(path).lexically_normal().string();
   while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
   return normal.empty() ? "." : normal;
 }
 std::string ParentOf(const std::string& normal) {
-  const std::string parent = std::filesystem::path(normal).parent_path().string();
-  return parent.empty() ? "." : parent;
+  const size_t slash = normal.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : normal.substr(0, slash);
 }
 
 Status Failure(const std::string& path, std::string_view what, int error) {
@@ -93,13 +97,22 @@ struct SimDisk::Medium {
     return options.capacity > used ? options.capacity - used : 0;
   }
   void EndDelayed(std::list<InFlight>::iterator it);
+  int ChangeName(const std::string& name, const std::shared_ptr<SimInode>& inode, bool durable)
+      REQUIRES(mutex);
+  void SetName(const std::string& name, const std::shared_ptr<SimInode>& inode) REQUIRES(mutex);
+  void CountRemoved(SimInode* inode) REQUIRES(mutex);
+  void LoseNames(const PowerCut& cut) REQUIRES(mutex);
+  bool StandsNow() REQUIRES(mutex) { return ++changes == crash_at_change; }
 
   const SimDiskOptions options;
   mutable Mutex mutex;
   Random random GUARDED_BY(mutex);
   SimFaults faults GUARDED_BY(mutex);
   uint64_t used_blocks GUARDED_BY(mutex) = 0;
+  uint64_t removed_blocks GUARDED_BY(mutex) = 0;  // of files that a power cut may bring back
   std::map<std::string, std::shared_ptr<SimInode>> files GUARDED_BY(mutex);
+  // What a name stood for when its directory was last synced; null: nothing.
+  std::map<std::string, std::shared_ptr<SimInode>> volatile_names GUARDED_BY(mutex);
   std::set<std::string> directories GUARDED_BY(mutex);
   std::set<std::string> locked GUARDED_BY(mutex);
   std::map<Op::Kind, uint64_t> counts GUARDED_BY(mutex);
@@ -107,8 +120,9 @@ struct SimDisk::Medium {
   std::list<InFlight> in_flight GUARDED_BY(mutex);
   std::list<InFlight> hanging GUARDED_BY(mutex);
   uint64_t time GUARDED_BY(mutex) = 1;
-  uint64_t life GUARDED_BY(mutex) = 1;  // of the process; increases with each Crash
-  uint64_t crash_at_write GUARDED_BY(mutex) = 0;
+  uint64_t life GUARDED_BY(mutex) = 1;     // of the process; increases with each Crash
+  uint64_t changes GUARDED_BY(mutex) = 0;  // writes, and names that came or went
+  uint64_t crash_at_change GUARDED_BY(mutex) = 0;
   bool crash_stands GUARDED_BY(mutex) = false;
   AfterCrash after_crash GUARDED_BY(mutex) = AfterCrash::kFail;
 };
@@ -177,7 +191,7 @@ int64_t SimDisk::Medium::Write(SimInode* inode, const Transfer& transfer) {
 int64_t SimDisk::Medium::Faults(SimInode* inode, const Transfer& transfer) {
   const uint64_t count = ++counts[transfer.kind];
   const bool write = transfer.kind == Op::Kind::kWrite;
-  if (write && count == crash_at_write) {
+  if (write && StandsNow()) {
     Tear(inode, transfer);
     StrikeInFlight();
     crash_stands = true;
@@ -234,6 +248,60 @@ void SimDisk::Medium::EndDelayed(std::list<InFlight>::iterator it) {
   if (result != kHangs) ended.reactor->Complete(ended.op, result);
 }
 
+// --- Names ---
+
+void SimDisk::Medium::SetName(const std::string& name, const std::shared_ptr<SimInode>& inode) {
+  const auto found = files.find(name);
+  if (found != files.end()) {
+    const std::shared_ptr<SimInode> before = std::move(found->second);
+    files.erase(found);
+    before->named = false;
+    CountRemoved(before.get());
+  }
+  if (inode == nullptr) return;
+  inode->named = true;
+  inode->CountIn(&used_blocks);
+  files.emplace(name, inode);
+}
+
+// A file that has no name and is open nowhere takes no space, although a power cut may bring it back.
+void SimDisk::Medium::CountRemoved(SimInode* inode) {
+  if (!inode->named && inode->open_files == 0) inode->CountIn(&removed_blocks);
+}
+
+// The name stands for `inode` (null: for nothing) from now on; 0 or the error of an op that a fault struck,
+// which may have been carried out all the same.
+int SimDisk::Medium::ChangeName(const std::string& name, const std::shared_ptr<SimInode>& inode,
+                                bool durable) {
+  const bool stands = StandsNow();
+  const bool fails = stands || Chance(faults.write_error);
+  if (!fails || random.OneIn(2)) {
+    const auto found = files.find(name);
+    const std::shared_ptr<SimInode> before = found == files.end() ? nullptr : found->second;
+    if (durable) {
+      volatile_names.erase(name);
+    } else {
+      volatile_names.try_emplace(name, before);
+    }
+    SetName(name, inode);
+  }
+  if (stands) {
+    StrikeInFlight();
+    crash_stands = true;
+  }
+  return fails ? EIO : 0;
+}
+
+// A power cut undoes any of the changes of names since their directories were synced.
+void SimDisk::Medium::LoseNames(const PowerCut& cut) {
+  for (const auto& [name, before] : volatile_names) {
+    const bool kept =
+        cut.kind == PowerCut::Kind::kAll || (cut.kind != PowerCut::Kind::kNothing && random.OneIn(2));
+    if (!kept) SetName(name, before);
+  }
+  volatile_names.clear();
+}
+
 // --- Files ---
 
 class SimDisk::SimFile final : public File {
@@ -248,7 +316,9 @@ class SimDisk::SimFile final : public File {
         life_(life) {}
   ~SimFile() override {
     MutexLock lock(medium_->mutex);
-    inode_.reset();  // frees the blocks of a removed file
+    --inode_->open_files;
+    medium_->CountRemoved(inode_.get());
+    inode_.reset();  // frees the blocks of a file that nothing brings back
   }
 
   void Submit(Reactor& reactor, Op* op) override;
@@ -409,8 +479,11 @@ Result<std::unique_ptr<File>> SimDisk::Open(const std::string& path, const OpenO
     if (!may_create) return Failure(path, options.create ? "creating" : "opening", ENOENT);
     if (medium_->directories.contains(name)) return Failure(path, "creating", EISDIR);
     inode = std::make_shared<SimInode>(medium_->options.sector, &medium_->used_blocks);
-    medium_->files.emplace(name, inode);
+    if (const int error = medium_->ChangeName(name, inode, options.sync_entry)) {
+      return Failure(path, "creating", error);
+    }
   }
+  ++inode->open_files;
   return Result<std::unique_ptr<File>>(std::make_unique<SimFile>(
       path, medium_, std::move(inode), options.direct, options.read_only, medium_->life));
 }
@@ -419,8 +492,23 @@ Status SimDisk::Remove(const std::string& path) {
   const std::string name = Normal(path);
   MutexLock lock(medium_->mutex);
   if (medium_->crash_stands) return Failure(path, "removing", EIO);
-  if (medium_->files.erase(name) > 0 || medium_->directories.erase(name) > 0) return Ok();
-  return Failure(path, "removing", ENOENT);
+  if (medium_->directories.erase(name) > 0) return Ok();
+  if (!medium_->files.contains(name)) return Failure(path, "removing", ENOENT);
+  if (const int error = medium_->ChangeName(name, nullptr, false)) return Failure(path, "removing", error);
+  return Ok();
+}
+
+Status SimDisk::SyncDirectoryBlocking(const std::string& path) {
+  const std::string prefix = Normal(path) + "/";
+  MutexLock lock(medium_->mutex);
+  if (medium_->crash_stands || medium_->Chance(medium_->faults.sync_error)) {
+    return Failure(path, "syncing the directory", EIO);
+  }
+  auto& names = medium_->volatile_names;
+  for (auto it = names.lower_bound(prefix); it != names.end() && it->first.starts_with(prefix);) {
+    it = it->first.find('/', prefix.size()) == std::string::npos ? names.erase(it) : std::next(it);
+  }
+  return Ok();
 }
 
 Status SimDisk::Rename(const std::string& from, const std::string& to) {
@@ -430,10 +518,14 @@ Status SimDisk::Rename(const std::string& from, const std::string& to) {
   if (found == medium_->files.end() || !medium_->directories.contains(ParentOf(Normal(to)))) {
     return Failure(from, Cat("renaming to ", to), ENOENT);
   }
-  std::shared_ptr<SimInode> inode = found->second;
-  medium_->files.erase(found);
-  medium_->files.insert_or_assign(Normal(to), std::move(inode));
-  return Ok();
+  const std::shared_ptr<SimInode> inode = found->second;
+  const int error = medium_->ChangeName(Normal(to), inode, true);
+  const auto renamed = medium_->files.find(Normal(to));
+  if (renamed != medium_->files.end() && renamed->second == inode) {
+    medium_->files.erase(Normal(from));
+    medium_->volatile_names.erase(Normal(from));
+  }
+  return error == 0 ? Ok() : Failure(from, "renaming", error);
 }
 
 Result<std::vector<std::string>> SimDisk::List(const std::string& directory) {
@@ -442,11 +534,16 @@ Result<std::vector<std::string>> SimDisk::List(const std::string& directory) {
   if (medium_->crash_stands) return Failure(directory, "listing", EIO);
   if (!medium_->directories.contains(name)) return Failure(directory, "listing", ENOENT);
   std::set<std::string> names;
+  const std::string prefix = name == "/" ? name : name + "/";
   const auto add = [&](const std::string& path) {
-    if (path != name && ParentOf(path) == name) names.insert(std::filesystem::path(path).filename().string());
+    const bool child = path.size() > prefix.size() && path.find('/', prefix.size()) == std::string::npos;
+    if (child) names.insert(path.substr(prefix.size()));
   };
-  for (const auto& [path, inode] : medium_->files) add(path);
-  for (const std::string& path : medium_->directories) add(path);
+  const auto in = [&](const std::string& path) { return path.starts_with(prefix); };
+  const auto& files = medium_->files;
+  for (auto it = files.lower_bound(prefix); it != files.end() && in(it->first); ++it) add(it->first);
+  const auto& directories = medium_->directories;
+  for (auto it = directories.lower_bound(prefix); it != directories.end() && in(*it); ++it) add(*it);
   return std::vector<std::string>(names.begin(), names.end());
 }
 
@@ -495,7 +592,7 @@ void SimDisk::FailNth(Op::Kind kind, uint64_t nth, int error) {
 
 void SimDisk::CrashAtWrite(uint64_t nth, AfterCrash after) {
   MutexLock lock(medium_->mutex);
-  medium_->crash_at_write = medium_->counts[Op::Kind::kWrite] + nth;
+  medium_->crash_at_change = medium_->changes + nth;
   medium_->after_crash = after;
 }
 
@@ -517,12 +614,13 @@ void SimDisk::Crash(CrashKind kind) {
   if (!medium.crash_stands) medium.StrikeInFlight();
   if (kind == CrashKind::kPowerCut) {
     const PowerCut cut = medium.ChooseCut();
+    medium.LoseNames(cut);
     for (const auto& [path, inode] : medium.files) inode->Lose(cut, medium.random);
   }
   ++medium.life;
   medium.locked.clear();
   medium.nth_faults.clear();
-  medium.crash_at_write = 0;
+  medium.crash_at_change = 0;
   medium.crash_stands = false;
 }
 

@@ -9,10 +9,11 @@
 //
 // What it models: a write is volatile until a sync that began after it has ended. A process kill loses
 // nothing that was written; a power cut drops, tears and reorders what was volatile, sector by sector. A
-// write in flight at a crash may have reached the medium, or not, or in part. Names, sizes set by
-// ResizeBlocking and reservations are durable at once, as the real disk syncs them. Direct I/O that is not
-// aligned to kDiskBlock in offset, size and memory is refused, also where a real disk would be content with
-// less.
+// write in flight at a crash may have reached the medium, or not, or in part. A file that was removed, or
+// made without sync_entry, is back, or gone, after a power cut before its directory was synced. Directories,
+// other names, sizes set by ResizeBlocking and reservations are durable at once, as the real disk syncs them.
+// Direct I/O that is not aligned to kDiskBlock in offset, size and memory is refused, also where a real disk
+// would be content with less.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct SimDiskOptions {
 // Chances in [0, 1], drawn for every op, of blocking calls too.
 struct SimFaults {
   double read_error = 0;      // EIO
-  double write_error = 0;     // EIO, and any of the write's sectors may have been written
+  double write_error = 0;     // EIO, and any of the write's sectors may have been written; also for names
   double sync_error = 0;      // EIO, and nothing became durable
   double no_space = 0;        // writes: ENOSPC
   double lost_write = 0;      // the write succeeds and does nothing
@@ -65,7 +66,7 @@ class SimDisk final : public Disk {
   Status Rename(const std::string& from, const std::string& to) override;
   Result<std::vector<std::string>> List(const std::string& directory) override;
   Status MakeDirectories(const std::string& path) override;
-  Status SyncDirectoryBlocking(const std::string&) override { return Ok(); }  // names are durable at once
+  Status SyncDirectoryBlocking(const std::string& path) override;
   Result<DiskSpace> Space(const std::string& directory) override;
   Result<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) override;
 
@@ -75,7 +76,8 @@ class SimDisk final : public Disk {
   // wait.
   void FailNth(Op::Kind kind, uint64_t nth, int error);
   // At the nth write from now on the process stands still: that write is torn and ends as `after` says, and
-  // so does every op from then on, until Crash.
+  // so does every op from then on, until Crash. A file that is made, renamed or removed counts as a write;
+  // the one it stands still at has happened, or not.
   void CrashAtWrite(uint64_t nth, AfterCrash after = AfterCrash::kFail);
   bool crashed() const;
   // The process dies now, and starts anew: files opened before are dead (EIO for ever), locks are free, ops

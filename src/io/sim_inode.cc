@@ -1,6 +1,6 @@
-// Invariants: a sector in volatile_ has at least two versions, in the order of their times; the last equals
-// what Read gives, the first
-// (of time 0) is what a power cut that loses everything leaves.
+// Invariants: a sector in volatile_ has at least one older version, in the order of their times; the first
+// (of time 0) is what a power cut that loses everything leaves. What Read gives is the newest and kept only
+// once.
 #include "io/sim_inode.h"
 
 #include <algorithm>
@@ -28,6 +28,14 @@ void SimInode::Free(uint64_t block) {
   chunk.blocks[block % kBlocksPerChunk].reset();
 }
 
+void SimInode::CountIn(uint64_t* used_blocks) {
+  uint64_t blocks = 0;
+  for (const auto& [index, chunk] : chunks_) blocks += chunk.allocated.count();
+  *used_blocks_ -= blocks;
+  *used_blocks += blocks;
+  used_blocks_ = used_blocks;
+}
+
 uint64_t SimInode::MissingBlocks(uint64_t offset, uint64_t size) const {
   uint64_t missing = 0;
   for (uint64_t block = offset / kDiskBlock; size > 0 && block <= (offset + size - 1) / kDiskBlock; ++block) {
@@ -42,10 +50,10 @@ void SimInode::Read(uint64_t offset, MutableByteSpan into) const {
     const uint64_t within = offset % kDiskBlock;
     const MutableByteSpan part = into.first(std::min<uint64_t>(into.size(), kDiskBlock - within));
     const auto chunk = chunks_.find(block / kBlocksPerChunk);
-    const Block* bytes =
+    const std::byte* bytes =
         chunk == chunks_.end() ? nullptr : chunk->second.blocks[block % kBlocksPerChunk].get();
     if (bytes != nullptr) {
-      std::copy_n(bytes->data() + within, part.size(), part.data());
+      std::copy_n(bytes + within, part.size(), part.data());
     } else {
       std::fill(part.begin(), part.end(), std::byte{0});
     }
@@ -60,47 +68,53 @@ void SimInode::Store(uint64_t offset, ByteSpan from) {
     const uint64_t within = offset % kDiskBlock;
     const ByteSpan part = from.first(std::min<uint64_t>(from.size(), kDiskBlock - within));
     Allocate(block);
-    std::unique_ptr<Block>& bytes = chunks_[block / kBlocksPerChunk].blocks[block % kBlocksPerChunk];
-    if (bytes == nullptr) bytes = std::make_unique<Block>();
-    std::copy(part.begin(), part.end(), bytes->data() + within);
+    Bytes& bytes = chunks_[block / kBlocksPerChunk].blocks[block % kBlocksPerChunk];
+    if (bytes == nullptr && part.size() == kDiskBlock) {
+      bytes = std::make_unique_for_overwrite<std::byte[]>(kDiskBlock);
+    } else if (bytes == nullptr) {
+      bytes = std::make_unique<std::byte[]>(kDiskBlock);
+    }
+    std::copy(part.begin(), part.end(), bytes.get() + within);
     from = from.subspan(part.size());
     offset += part.size();
   }
 }
 
-std::vector<std::byte> SimInode::SectorBytes(uint64_t sector) const {
-  std::vector<std::byte> bytes(sector_);
-  Read(sector * sector_, bytes);
-  return bytes;
+// What stands in the sector now; null: zeros. `whole`: it is about to be overwritten to its end.
+SimInode::Bytes SimInode::TakeSector(uint64_t sector, bool whole) {
+  const uint64_t block = sector * sector_ / kDiskBlock;
+  const auto chunk = chunks_.find(block / kBlocksPerChunk);
+  if (chunk == chunks_.end()) return nullptr;
+  Bytes& bytes = chunk->second.blocks[block % kBlocksPerChunk];
+  if (bytes == nullptr) return nullptr;
+  if (whole && sector_ == kDiskBlock) return std::move(bytes);
+  Bytes copy = std::make_unique_for_overwrite<std::byte[]>(sector_);
+  std::copy_n(bytes.get() + sector * sector_ % kDiskBlock, sector_, copy.get());
+  return copy;
 }
 
-void SimInode::KeepBase(uint64_t offset, uint64_t size) {
+// Before a change of `time`: keeps what stands there. An earlier piece of the same change kept it already.
+void SimInode::KeepOlder(uint64_t offset, uint64_t size, uint64_t time) {
   for (uint64_t sector = offset / sector_; sector * sector_ < offset + size; ++sector) {
-    std::vector<Version>& versions = volatile_[sector];
-    if (versions.empty()) versions.push_back({0, SectorBytes(sector)});
-  }
-}
-
-void SimInode::KeepVersions(uint64_t offset, uint64_t size, uint64_t time) {
-  for (uint64_t sector = offset / sector_; sector * sector_ < offset + size; ++sector) {
-    std::vector<Version>& versions = volatile_[sector];
-    if (versions.back().time == time) versions.pop_back();  // an earlier piece of the same write
-    versions.push_back({time, SectorBytes(sector)});
+    Volatile& kept = volatile_[sector];
+    if (kept.time == time) continue;
+    const bool whole = sector * sector_ >= offset && (sector + 1) * sector_ <= offset + size;
+    kept.older.push_back({kept.time, TakeSector(sector, whole)});
+    kept.time = time;
   }
 }
 
 void SimInode::Write(uint64_t offset, ByteSpan from, uint64_t time) {
   if (from.empty()) return;
-  KeepBase(offset, from.size());
+  KeepOlder(offset, from.size(), time);
   Store(offset, from);
-  KeepVersions(offset, from.size(), time);
   size_ = std::max(size_, offset + from.size());
 }
 
 void SimInode::Punch(uint64_t offset, uint64_t size, uint64_t time) {
   size = offset >= size_ ? 0 : std::min(size, size_ - offset);
   if (size == 0) return;
-  KeepBase(offset, size);
+  KeepOlder(offset, size, time);
   const uint64_t end = offset + size;
   for (uint64_t at = offset; at < end;) {
     const uint64_t block_end = AlignDown(at, kDiskBlock) + kDiskBlock;
@@ -113,7 +127,6 @@ void SimInode::Punch(uint64_t offset, uint64_t size, uint64_t time) {
     }
     at = part_end;
   }
-  KeepVersions(offset, size, time);
 }
 
 void SimInode::Poke(uint64_t offset, ByteSpan from) {
@@ -121,7 +134,10 @@ void SimInode::Poke(uint64_t offset, ByteSpan from) {
   for (uint64_t i = 0; i < from.size(); ++i) {
     const auto found = volatile_.find((offset + i) / sector_);
     if (found == volatile_.end()) continue;
-    for (Version& version : found->second) version.bytes[(offset + i) % sector_] = from[i];
+    for (Version& version : found->second.older) {
+      if (version.bytes == nullptr) version.bytes = std::make_unique<std::byte[]>(sector_);
+      version.bytes[(offset + i) % sector_] = from[i];
+    }
   }
 }
 
@@ -168,25 +184,38 @@ std::vector<DataRange> SimInode::DataRanges() const {
 
 void SimInode::Sync(uint64_t time) {
   for (auto it = volatile_.begin(); it != volatile_.end();) {
-    std::vector<Version>& versions = it->second;
-    const auto later = std::find_if(versions.begin(), versions.end(),
+    Volatile& kept = it->second;
+    if (kept.time <= time) {
+      it = volatile_.erase(it);
+      continue;
+    }
+    const auto later = std::find_if(kept.older.begin(), kept.older.end(),
                                     [&](const Version& version) { return version.time > time; });
-    versions.erase(versions.begin(), later - 1);
-    versions.front().time = 0;  // also for a sync that began earlier and ends later
-    it = versions.size() == 1 ? volatile_.erase(it) : std::next(it);
+    kept.older.erase(kept.older.begin(), later - 1);
+    kept.older.front().time = 0;  // also for a sync that began earlier and ends later
+    ++it;
   }
   durable_size_ = size_;
 }
 
+// The time of the version that followed the older one of that number.
+uint64_t SimInode::TimeAfter(const Volatile& kept, size_t version) {
+  return version + 1 < kept.older.size() ? kept.older[version + 1].time : kept.time;
+}
+
 void SimInode::Lose(const PowerCut& cut, Random& random) {
-  for (const auto& [sector, versions] : volatile_) {
-    size_t survivor = 0;
-    if (cut.kind == PowerCut::Kind::kAll) survivor = versions.size() - 1;
-    if (cut.kind == PowerCut::Kind::kAnySector) survivor = random.Below(versions.size());
+  const std::vector<std::byte> zeros(sector_);
+  for (const auto& [sector, kept] : volatile_) {
+    const std::vector<Version>& older = kept.older;
+    size_t survivor = 0;  // older.size(): what stands there now
+    if (cut.kind == PowerCut::Kind::kAll) survivor = older.size();
+    if (cut.kind == PowerCut::Kind::kAnySector) survivor = random.Below(older.size() + 1);
     if (cut.kind == PowerCut::Kind::kPrefix) {
-      while (survivor + 1 < versions.size() && versions[survivor + 1].time <= cut.prefix) ++survivor;
+      while (survivor < older.size() && TimeAfter(kept, survivor) <= cut.prefix) ++survivor;
     }
-    Store(sector * sector_, versions[survivor].bytes);
+    if (survivor == older.size()) continue;
+    const std::byte* bytes = older[survivor].bytes == nullptr ? zeros.data() : older[survivor].bytes.get();
+    Store(sector * sector_, {bytes, sector_});
   }
   volatile_.clear();
   const bool keeps_size =

@@ -37,6 +37,9 @@ class SimInode {
 
   uint64_t size() const { return size_; }
   uint32_t sector() const { return sector_; }
+  void CountIn(uint64_t* used_blocks);                           // its blocks, from now on
+  uint32_t open_files = 0;                                       // the owner's
+  bool named = false;                                            // the owner's
   uint64_t MissingBlocks(uint64_t offset, uint64_t size) const;  // to be allocated before all of it is there
 
   void Read(uint64_t offset, MutableByteSpan into) const;  // zeros where nothing was written
@@ -53,30 +56,35 @@ class SimInode {
 
  private:
   static constexpr uint64_t kBlocksPerChunk = 256;
-  using Block = std::array<std::byte, kDiskBlock>;
+  using Bytes = std::unique_ptr<std::byte[]>;
   struct Chunk {
-    std::array<std::unique_ptr<Block>, kBlocksPerChunk> blocks;  // null: zeros
+    std::array<Bytes, kBlocksPerChunk> blocks;  // null: zeros
     std::bitset<kBlocksPerChunk> allocated;
   };
   struct Version {
     uint64_t time;
-    std::vector<std::byte> bytes;
+    Bytes bytes;  // of one sector; null: zeros
+  };
+  // A sector that was written since it was last synced.
+  struct Volatile {
+    std::vector<Version> older;  // the first is the durable one
+    uint64_t time = 0;           // of what stands there now
   };
 
   bool IsAllocated(uint64_t block) const;
   void Allocate(uint64_t block);
   void Free(uint64_t block);
   void Store(uint64_t offset, ByteSpan from);  // without versions
-  std::vector<std::byte> SectorBytes(uint64_t sector) const;
-  void KeepBase(uint64_t offset, uint64_t size);
-  void KeepVersions(uint64_t offset, uint64_t size, uint64_t time);
+  Bytes TakeSector(uint64_t sector, bool whole);
+  void KeepOlder(uint64_t offset, uint64_t size, uint64_t time);
+  static uint64_t TimeAfter(const Volatile& kept, size_t version);
 
   const uint32_t sector_;
-  uint64_t* const used_blocks_;
+  uint64_t* used_blocks_;
   uint64_t size_ = 0;
   uint64_t durable_size_ = 0;
   std::map<uint64_t, Chunk> chunks_;
-  std::map<uint64_t, std::vector<Version>> volatile_;  // by sector; the first version is the durable one
+  std::map<uint64_t, Volatile> volatile_;  // by sector
 };
 
 }  // namespace dfkv::io
