@@ -116,6 +116,7 @@ Result<std::unique_ptr<FileMedia>> FileMedia::OpenBlocking(io::Disk& disk, const
   media->table_ = std::move(*table);
   DFKV_RETURN_IF_ERROR(media->table_->ResizeBlocking(kTableHeader, false));
   DFKV_RETURN_IF_ERROR(WriteMetaCopyBlocking(*media->table_, meta));
+  DFKV_RETURN_IF_ERROR(media->table_->SyncBlocking());  // it is to be there when the first one is damaged
   DFKV_RETURN_IF_ERROR(media->MakeDirectoriesBlocking());
   return media;
 }
@@ -245,17 +246,16 @@ io::Task<Status> FileMedia::WriteObject(Cell cell) {
   open.sync_entry = false;
   auto file = disk_.Open(PathOf(cell.unit, cell.generation), open);
   if (!file.ok()) co_return file.status();
-  {
-    MutexLock lock(mutex_);
-    unsynced_.files[cell.generation] = cell.unit;
-    unsynced_.directories.set(DirectoryNumber(cell.generation));
-  }
   Record record = RecordOf(cell);
   SealRecord(meta_.salt, &record);
   std::vector<iovec> pieces(2);
   pieces[0] = {&record, sizeof record};
   pieces[1] = {cell.data, cell.length};
   const Status status = co_await io::WriteGathered(file->get(), 0, std::move(pieces), kNever);
+  // Not before the write has ended: a sync in between would not cover it and yet take it off the list.
+  MutexLock lock(mutex_);
+  unsynced_.files[cell.generation] = cell.unit;
+  unsynced_.directories.set(DirectoryNumber(cell.generation));
   co_return status;
 }
 

@@ -112,6 +112,7 @@ Result<std::unique_ptr<SlabMedia>> SlabMedia::OpenBlocking(io::Disk& disk, const
   if (opened->to_write) DFKV_RETURN_IF_ERROR(WriteMetaBlocking(disk, options.directory, *meta));
   DFKV_RETURN_IF_ERROR(media->table_->ResizeBlocking(kTableHeader + extents * media->region_bytes_, false));
   DFKV_RETURN_IF_ERROR(WriteMetaCopyBlocking(*media->table_, *meta));
+  DFKV_RETURN_IF_ERROR(media->table_->SyncBlocking());  // it is to be there when the first one is damaged
   return media;
 }
 
