@@ -44,9 +44,9 @@ bool DiskTier::Adopt(const Cell& cell) {
   return size_class && space_.Adopt(cell.unit, *size_class);
 }
 
-void DiskTier::SetCapacities() {
+void DiskTier::EndAdopting() {
   MutexLock lock(mutex_);
-  space_.SetCapacities();
+  space_.EndAdopting();
 }
 
 void DiskTier::CommitAdopted(const Cell& cell, Ref ref) {
@@ -131,6 +131,10 @@ Status DiskTier::Reserve(PutOp* op, std::vector<Gone>* gone) {
   metrics_.extent_steals.Add(space_.steals() - steals);
   current_queue_ = nullptr;
   current_gone_ = nullptr;
+  for (const uint32_t extent : space_.TakeRebound()) {
+    DFKV_PROBE("disk: an extent changed its class while it is cleared");
+    rebinding_[extent] = unfinished_;
+  }
   if (!taken.ok()) return taken.status();
   op->disk = this;
   op->cell.unit = taken->unit;
@@ -139,13 +143,8 @@ Status DiskTier::Reserve(PutOp* op, std::vector<Gone>* gone) {
     queue.clears->items.back().to_free = false;  // the victim's: the last one queued
     op->clears.push_back(queue.clears);
   }
-  const uint32_t extent = taken->unit / classes_.extent_blocks();
-  if (taken->rebound) {
-    DFKV_PROBE("disk: an extent changed its class while it is cleared");
-    rebinding_[extent] = unfinished_;
-  }
   if (!rebinding_.empty()) {
-    const auto found = rebinding_.find(extent);
+    const auto found = rebinding_.find(taken->unit / classes_.extent_blocks());
     if (found != rebinding_.end()) {
       op->clears.insert(op->clears.end(), found->second.begin(), found->second.end());
     }
@@ -217,6 +216,11 @@ void DiskTier::RetryClears() {
 size_t DiskTier::PolicyBytes() {
   MutexLock lock(mutex_);
   return space_.PolicyBytes();
+}
+
+uint64_t DiskTier::free_extents() {
+  MutexLock lock(mutex_);
+  return space_.slots().free_extents();
 }
 
 uint64_t DiskTier::SlotMapBytes() {

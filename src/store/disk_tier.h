@@ -101,9 +101,9 @@ class DiskTier final : private SpaceHooks {
     return media_->RecoverBlocking(found);
   }
   Status ClearBlocking(const std::vector<Cell>& cells) { return media_->ClearBlocking(cells); }
-  bool Adopt(const Cell& cell);                   // marks the slot used
-  void CommitAdopted(const Cell& cell, Ref ref);  // in order of generation, after SetCapacities
-  void SetCapacities();
+  bool Adopt(const Cell& cell);  // marks the slot used
+  void EndAdopting();
+  void CommitAdopted(const Cell& cell, Ref ref);  // in order of generation, after EndAdopting
 
   // --- Plain ---
   void NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain);
@@ -147,6 +147,7 @@ class DiskTier final : private SpaceHooks {
   size_t PolicyBytes();
   uint64_t SlotMapBytes();
   std::vector<ClassUse> ClassUses();
+  uint64_t free_extents();
 
  private:
   // Called by space_, with mutex_ held.

@@ -216,7 +216,6 @@ bool ExtentAllocator::Adopt(uint32_t unit, uint32_t size_class) {
   const uint32_t index = ExtentOf(unit);
   if (index >= extents_.size()) return false;
   if (extents_[index].state == State::kFree) {
-    std::erase(free_, index);
     Bind(index, size_class);
   }
   Extent& extent = extents_[index];
@@ -231,6 +230,11 @@ bool ExtentAllocator::Adopt(uint32_t unit, uint32_t size_class) {
   if (extent.used == extent.slots.size()) Unlink(index);
   used_blocks_ += classes_.slot_blocks(size_class);
   return true;
+}
+
+// Once for all: looking for each of them among the free ones would take their number squared.
+void ExtentAllocator::EndAdopting() {
+  std::erase_if(free_, [this](uint32_t index) { return extents_[index].state != State::kFree; });
 }
 
 }  // namespace dfkv::store

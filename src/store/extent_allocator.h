@@ -61,6 +61,7 @@ class ExtentAllocator {
   // A free slot of a bound extent of the class, the next after the last one given where there is one; kNoUnit
   // when all are used.
   uint32_t Take(uint32_t size_class);
+  bool HasFree(uint32_t size_class) const { return partial_[size_class] != kNoExtent; }
   // Binds a free extent to the class; false when there is none.
   bool BindFree(uint32_t size_class);
   // The slot is free again. An extent left without used slots becomes free itself.
@@ -79,10 +80,12 @@ class ExtentAllocator {
   uint32_t NextToDrain(uint32_t index);
   // A draining extent that cannot be emptied now is its class's again.
   void StopDraining(uint32_t index);
-  // An extent that holds only slots being cleared changes to the class at once, all slots free.
+  // A draining extent that holds only slots being cleared changes to the class at once, all slots free.
   void Rebind(uint32_t index, uint32_t size_class);
-  // Recovery: marks the slot used, binding its extent if that is free; false when it does not fit.
+  // Recovery: marks the slot used, binding its extent if that is free; false when it does not fit. After a
+  // run of them, EndAdopting.
   bool Adopt(uint32_t unit, uint32_t size_class);
+  void EndAdopting();
 
   uint64_t MemoryBytes() const;
   uint64_t MeanStamp(uint32_t index) const {

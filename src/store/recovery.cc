@@ -156,7 +156,7 @@ void StoreImpl::RecoverBlocking() {
     if (!cleared.ok()) {
       LogError(disks_[d]->directory(), ": stale records could not be cleared: ", cleared.ToString());
     }
-    disks_[d]->SetCapacities();
+    disks_[d]->EndAdopting();
   }
   for (auto entry = kept.rbegin(); entry != kept.rend(); ++entry) {  // oldest first, for the policies
     const Found& object = found[entry->second];

@@ -51,6 +51,11 @@ bool Space::Adopt(uint32_t unit, uint32_t size_class) {
   return slots_.Adopt(unit, size_class);
 }
 
+void Space::EndAdopting() {
+  slots_.EndAdopting();
+  SetCapacities();
+}
+
 void Space::OnBatch(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
   now_ = std::max(now_, now);
   for (size_t first = 0; first < chain.size(); ++first) {
@@ -99,172 +104,267 @@ SpaceHooks::Evicted Space::EvictOwner(uint32_t unit, uint32_t owner, SpaceHooks&
   uint64_t id = 0;
   const SpaceHooks::Evicted evicted = hooks.Evict(owner, unit, &id);
   if (evicted == SpaceHooks::Evicted::kRefused) return evicted;
+  ++work_;
   Uncommit(unit, owner, id, EraseReason::kEvicted);
   if (evicted == SpaceHooks::Evicted::kClearing) slots_.BeginClearing(unit);
   return evicted;
 }
 
+bool Space::InDraining(uint32_t unit) const {
+  return unit != kNoUnit && slots_.extent(slots_.ExtentOf(unit)).state == ExtentAllocator::State::kDraining;
+}
+
 Space::Taken Space::TakeVictim(uint32_t size_class, SpaceHooks& hooks) {
   ClassState& state = states_[size_class];
   if (state.live == 0) return {};
-  const auto may_evict = [&hooks](Handle handle) { return hooks.MayEvict(handle.value()); };
-  for (uint32_t i = 0; i < kVictimTries; ++i) {
+  // A victim in a draining extent leaves no slot that the class may take; it goes with its extent.
+  uint32_t passed = 0;
+  const auto may_evict = [&](Handle handle) {
+    if (!emptying_.empty() && InDraining(hooks.UnitOf(handle.value()))) {
+      ++passed;
+      return false;
+    }
+    return hooks.MayEvict(handle.value());
+  };
+  for (uint32_t tries = 0; tries < kVictimTries;) {
+    passed = 0;
     const Handle victim = state.policy->Victim(may_evict);
+    work_ += passed;
+    const bool looks_on = passed > 0 && looks_left_ > passed;
+    looks_left_ -= std::min(looks_left_, passed);
+    if (!looks_on) ++tries;
     if (victim == evict::kNoHandle) continue;
     const uint32_t unit = hooks.UnitOf(victim.value());
     if (unit == kNoUnit) continue;
-    // A victim of a draining extent frees its slot there, which does not help this class.
-    const bool draining = slots_.extent(slots_.ExtentOf(unit)).state == ExtentAllocator::State::kDraining;
     const SpaceHooks::Evicted evicted = EvictOwner(unit, victim.value(), hooks);
     if (evicted == SpaceHooks::Evicted::kRefused) continue;
-    if (draining) {
-      if (evicted == SpaceHooks::Evicted::kNow) Free(unit);
-      continue;
-    }
     const bool clearing = evicted == SpaceHooks::Evicted::kClearing;
     if (clearing) slots_.EndClearing(unit);  // reserved for the caller from here on
-    return {unit, clearing, false};
+    return {unit, clearing};
   }
   return {};
 }
 
-// Whether nothing in the extent is pinned or reserved.
-bool Space::MayDrain(uint32_t index, SpaceHooks& hooks) const {
-  const ExtentAllocator::Extent& extent = slots_.extent(index);
-  if (extent.used > extent.live + extent.clearing) return false;
-  for (const SlotEntry& slot : extent.slots) {
-    if (slot.owner != kNoOwner && !hooks.MayEvict(slot.owner)) return false;
+// --- Extents of other classes ---
+
+// The extent of another class with the oldest mean stamp, kNoExtent when there is none that could be emptied.
+// `by`: what it would be for, with the extents that it has tried.
+uint32_t Space::ColdestOther(uint32_t size_class, const Emptying* by) {
+  uint32_t coldest = kNoExtent;
+  const uint32_t looks = std::min(slots_.extent_count(), kExtentLooks);
+  work_ += looks;
+  for (uint32_t n = 0; n < looks; ++n) {
+    const uint32_t i = next_look_;
+    next_look_ = i + 1 == slots_.extent_count() ? 0 : i + 1;
+    const ExtentAllocator::Extent& extent = slots_.extent(i);
+    if (extent.state != ExtentAllocator::State::kBound || extent.size_class == size_class) continue;
+    if (extent.used > extent.live + extent.clearing) continue;  // slots reserved: it could not be emptied
+    if (coldest != kNoExtent && slots_.MeanStamp(i) >= slots_.MeanStamp(coldest)) continue;
+    if (by != nullptr && std::find(by->tried.begin(), by->tried.end(), i) != by->tried.end()) continue;
+    const auto is_this = [i](const Emptying& emptying) { return emptying.extent == i; };
+    if (std::any_of(emptying_.begin(), emptying_.end(), is_this)) continue;
+    coldest = i;
   }
-  return true;
+  return coldest;
 }
 
-// Looks at a bounded number of slots of a draining extent; true when it holds no object and nothing reserved.
-bool Space::Drain(uint32_t index, uint32_t evictions_max, SpaceHooks& hooks) {
+bool Space::Colder(uint32_t extent, uint32_t size_class) const {
+  const ClassState& state = states_[size_class];
+  return state.live == 0 || slots_.MeanStamp(extent) < state.policy->ColdestStamp();
+}
+
+// Looks whether anything in the extent is pinned or reserved; false: not at its end yet, or *in_use.
+bool Space::Check(Emptying* emptying, SpaceHooks& hooks, bool* in_use) {
+  const ExtentAllocator::Extent& extent = slots_.extent(emptying->extent);
+  *in_use = extent.used > extent.live + extent.clearing;
+  while (!*in_use && emptying->checked < extent.slots.size()) {
+    if (looks_left_ == 0) return false;
+    --looks_left_;
+    ++work_;
+    const uint32_t owner = extent.slots[emptying->checked++].owner;
+    *in_use = owner != kNoOwner && !hooks.MayEvict(owner);
+  }
+  return !*in_use;
+}
+
+// Evicts objects of a draining extent, as many as this call may.
+void Space::Drain(uint32_t index, SpaceHooks& hooks) {
   const ExtentAllocator::Extent& extent = slots_.extent(index);
   const uint32_t blocks = classes().slot_blocks(extent.size_class);
   const auto count = static_cast<uint32_t>(extent.slots.size());
-  uint32_t evictions = 0;
-  for (uint32_t looked = 0; looked < count && evictions < evictions_max; ++looked) {
+  for (uint32_t looked = 0; looked < count && looks_left_ > 0 && drains_left_ > 0; ++looked) {
+    if (extent.used == extent.clearing) return;
+    --looks_left_;
+    ++work_;
     const uint32_t slot = slots_.NextToDrain(index);
     const uint32_t owner = extent.slots[slot].owner;
     if (owner == kNoOwner) continue;
     const uint32_t unit = index * classes().extent_blocks() + slot * blocks;
     const SpaceHooks::Evicted evicted = EvictOwner(unit, owner, hooks);
     if (evicted == SpaceHooks::Evicted::kRefused) continue;
-    ++evictions;
+    --drains_left_;
     if (evicted == SpaceHooks::Evicted::kNow) Free(unit);
-    if (extent.state == ExtentAllocator::State::kFree) return true;
+    if (extent.state == ExtentAllocator::State::kFree) return;
   }
-  return extent.used == extent.clearing;
 }
 
-bool Space::Steal(uint32_t index, uint32_t size_class, SpaceHooks& hooks, bool* rebound) {
-  if (!MayDrain(index, hooks)) {
-    DFKV_PROBE("space: an extent in use is passed over");
-    return false;
+// The extent does not become empty: on to the next coldest. False: there is none to try.
+bool Space::PassOver(Emptying* emptying) {
+  if (slots_.extent(emptying->extent).state == ExtentAllocator::State::kDraining) {
+    DFKV_PROBE("space: an extent that stays in use is not drained");
+    slots_.StopDraining(emptying->extent);
+    SetCapacities();
   }
-  const bool begun = slots_.extent(index).state == ExtentAllocator::State::kDraining;
-  if (!begun) slots_.BeginDraining(index);
-  if (!Drain(index, UINT32_MAX, hooks)) {
-    DFKV_PROBE("space: an extent came into use");
-    if (!begun) slots_.StopDraining(index);
-    return false;
-  }
-  ++steals_;
-  std::erase(draining_, index);
-  if (slots_.extent(index).state == ExtentAllocator::State::kFree) return BindFree(size_class);
-  slots_.Rebind(index, size_class);
-  SetCapacities();
-  *rebound = true;
+  DFKV_PROBE("space: an extent in use is passed over");
+  if (emptying->size_class == kNoClass) return false;
+  emptying->tried.push_back(emptying->extent);
+  if (emptying->tried.size() == kVictimTries) return false;
+  const uint32_t next = ColdestOther(emptying->size_class, emptying);
+  if (next == kNoExtent || !(emptying->any || Colder(next, emptying->size_class))) return false;
+  emptying->extent = next;
+  emptying->epoch = slots_.extent(next).epoch;
+  emptying->checked = 0;
   return true;
 }
 
-// The extent of another class with the oldest mean stamp, kNoExtent when there is none that could be emptied.
-uint32_t Space::ColdestOther(uint32_t size_class, std::span<const uint32_t> except) const {
-  uint32_t coldest = kNoExtent;
-  for (uint32_t i = 0; i < slots_.extent_count(); ++i) {
-    const ExtentAllocator::Extent& extent = slots_.extent(i);
-    if (extent.state != ExtentAllocator::State::kBound || extent.size_class == size_class) continue;
-    if (extent.used > extent.live + extent.clearing) continue;  // slots reserved: it could not be emptied
-    if (std::find(except.begin(), except.end(), i) != except.end()) continue;
-    if (coldest == kNoExtent || slots_.MeanStamp(i) < slots_.MeanStamp(coldest)) coldest = i;
+// The extent is empty, but for slots that are being cleared; `gone`: it is free by now. It is kept for its
+// class until that asks again. False: this is over.
+bool Space::HandOver(Emptying* emptying, bool gone) {
+  if (emptying->size_class == kNoClass) return !gone;
+  if (emptying->size_class != taker_) {
+    if (++emptying->kept < kKeptTakes) return true;
+    DFKV_PROBE("space: nobody asks for an empty extent");
+    emptying->size_class = kNoClass;
+    return !gone;
   }
-  return coldest;
-}
-
-bool Space::StealAny(uint32_t size_class, SpaceHooks& hooks, bool* rebound) {
-  const std::vector<uint32_t> begun = draining_;
-  for (const uint32_t index : begun) {
-    if (slots_.extent(index).state != ExtentAllocator::State::kDraining) continue;
-    if (Steal(index, size_class, hooks, rebound)) return true;
+  if (gone) {
+    (void)BindFree(taker_);
+    return false;
   }
-  std::vector<uint32_t> tried;
-  while (tried.size() < kVictimTries) {
-    const uint32_t coldest = ColdestOther(size_class, tried);
-    if (coldest == kNoExtent) return false;
-    if (Steal(coldest, size_class, hooks, rebound)) return true;
-    tried.push_back(coldest);
-  }
+  slots_.Rebind(emptying->extent, taker_);
+  rebound_.push_back(emptying->extent);
+  SetCapacities();
   return false;
 }
 
-// Drains what is being drained a bounded step further, and decides whether to take from another class.
-void Space::MakeRoom(uint32_t size_class, SpaceHooks& hooks) {
-  const std::vector<uint32_t> begun = draining_;
-  for (const uint32_t index : begun) {
-    const ExtentAllocator::Extent& extent = slots_.extent(index);
-    const auto draining = [&extent] { return extent.state == ExtentAllocator::State::kDraining; };
-    if (draining()) Drain(index, kDrainPerTake, hooks);
-    if (draining() && extent.passes >= kDrainPasses && extent.used > extent.clearing) {
-      DFKV_PROBE("space: an extent that stays in use is not drained");
-      slots_.StopDraining(index);
+// A step towards an empty extent; false: this one is over, with or without success.
+bool Space::Advance(Emptying* emptying, SpaceHooks& hooks) {
+  for (;;) {
+    const ExtentAllocator::Extent& extent = slots_.extent(emptying->extent);
+    if (extent.epoch == emptying->epoch && extent.state == ExtentAllocator::State::kBound) {
+      bool in_use = false;
+      if (!Check(emptying, hooks, &in_use)) {
+        if (!in_use) return true;
+        if (!PassOver(emptying)) return false;
+        continue;
+      }
+      ++steals_;
+      slots_.BeginDraining(emptying->extent);
       SetCapacities();
     }
-    if (!draining()) std::erase(draining_, index);
+    if (extent.epoch == emptying->epoch) Drain(emptying->extent, hooks);
+    const bool gone = extent.epoch != emptying->epoch;
+    if (gone || extent.used == extent.clearing) return HandOver(emptying, gone);
+    if (extent.passes < kDrainPasses) return true;
+    if (!PassOver(emptying)) return false;
   }
+}
+
+// Goes on with what is being emptied, as far as this call may.
+void Space::EmptySome(SpaceHooks& hooks) {
+  for (size_t i = 0; i < emptying_.size();) {
+    if (Advance(&emptying_[i], hooks)) {
+      ++i;
+    } else {
+      emptying_.erase(emptying_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+}
+
+// Decides whether a large class, which evicts its own coldest meanwhile, takes an extent from another one.
+void Space::DrainInBackground(uint32_t size_class) {
   ClassState& state = states_[size_class];
   if (state.until_look > 0) {
     --state.until_look;
     return;
   }
   state.until_look = slots_.extent_count() / 64;
-  if (draining_.size() >= kDrainingMax || state.live < kSmallClass) return;
-  const uint32_t coldest = ColdestOther(size_class, {});
-  if (coldest == kNoExtent || slots_.MeanStamp(coldest) >= state.policy->ColdestStamp()) return;
+  if (emptying_.size() >= kEmptyingMax) return;
+  const uint32_t coldest = ColdestOther(size_class, nullptr);
+  if (coldest == kNoExtent || !Colder(coldest, size_class)) return;
   DFKV_PROBE("space: an extent of a colder class is drained");
   ++steals_;
   slots_.BeginDraining(coldest);
-  draining_.push_back(coldest);
   SetCapacities();
+  emptying_.push_back(EmptyingOf(coldest, kNoClass));
+}
+
+// Has another class's extent emptied for this class, and looks how far that is; false: there is none.
+// `any`: also one that is not colder.
+bool Space::WaitForExtent(uint32_t size_class, bool any, SpaceHooks& hooks) {
+  const auto waits = [size_class](const Emptying& emptying) { return emptying.size_class == size_class; };
+  const auto waiting = std::find_if(emptying_.begin(), emptying_.end(), waits);
+  if (waiting != emptying_.end()) {
+    waiting->any = waiting->any || any;
+    return true;  // EmptySome was here before
+  }
+  if (emptying_.size() >= kEmptyingMax) return false;
+  const uint32_t coldest = ColdestOther(size_class, nullptr);
+  if (coldest == kNoExtent || !(any || Colder(coldest, size_class))) return false;
+  Emptying emptying = EmptyingOf(coldest, size_class);
+  emptying.any = any;
+  if (Advance(&emptying, hooks)) {
+    DFKV_PROBE("space: an extent is emptied in steps");
+    emptying_.push_back(std::move(emptying));
+    return true;
+  }
+  return slots_.HasFree(size_class);
+}
+
+Space::Emptying Space::EmptyingOf(uint32_t extent, uint32_t size_class) const {
+  Emptying emptying;
+  emptying.extent = extent;
+  emptying.epoch = slots_.extent(extent).epoch;
+  emptying.size_class = size_class;
+  return emptying;
+}
+
+// Free extents that were emptied for other classes.
+uint32_t Space::KeptForOthers(uint32_t size_class) const {
+  uint32_t kept = 0;
+  for (const Emptying& emptying : emptying_) {
+    const bool anybodys = emptying.size_class == kNoClass || emptying.size_class == size_class;
+    if (!anybodys && slots_.extent(emptying.extent).epoch != emptying.epoch) ++kept;
+  }
+  return kept;
+}
+
+bool Space::TakeFree(uint32_t size_class, Taken* taken) {
+  taken->unit = slots_.Take(size_class);
+  if (taken->unit == kNoUnit && slots_.free_extents() > KeptForOthers(size_class) && BindFree(size_class)) {
+    taken->unit = slots_.Take(size_class);
+  }
+  return taken->unit != kNoUnit;
 }
 
 Result<Space::Taken> Space::Take(uint32_t size_class, SpaceHooks& hooks) {
   Taken taken;
-  taken.unit = slots_.Take(size_class);
-  if (taken.unit == kNoUnit && BindFree(size_class)) taken.unit = slots_.Take(size_class);
-  if (taken.unit != kNoUnit) return taken;
-  MakeRoom(size_class, hooks);
-  if (BindFree(size_class)) {
-    taken.unit = slots_.Take(size_class);
-    return taken;
-  }
-  // A small class would evict what it has just written: it takes a whole extent, when one is colder.
-  const ClassState& state = states_[size_class];
-  if (state.live < kSmallClass) {
-    const uint32_t coldest = ColdestOther(size_class, {});
-    const bool colder =
-        coldest != kNoExtent && (state.live == 0 || slots_.MeanStamp(coldest) < state.policy->ColdestStamp());
-    if (colder && Steal(coldest, size_class, hooks, &taken.rebound)) {
-      taken.unit = slots_.Take(size_class);
-      return taken;
-    }
+  if (TakeFree(size_class, &taken)) return taken;
+  taker_ = size_class;
+  looks_left_ = kLooksPerTake;
+  drains_left_ = kDrainPerTake;
+  EmptySome(hooks);
+  if (TakeFree(size_class, &taken)) return taken;
+  // A small class would evict what it has just written: it waits for a whole extent, when one is colder.
+  if (states_[size_class].live >= kSmallClass) {
+    DrainInBackground(size_class);
+  } else if (WaitForExtent(size_class, false, hooks)) {
+    if (TakeFree(size_class, &taken)) return taken;
+    return Code::kBusy;
   }
   taken = TakeVictim(size_class, hooks);
   if (taken.unit != kNoUnit) return taken;
-  if (StealAny(size_class, hooks, &taken.rebound)) {
-    taken.unit = slots_.Take(size_class);
-    return taken;
-  }
+  if (WaitForExtent(size_class, true, hooks) && TakeFree(size_class, &taken)) return taken;
   DFKV_PROBE("space: nothing may be evicted");
   return Code::kBusy;
 }
