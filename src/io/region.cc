@@ -96,8 +96,14 @@ Result<Region> Region::Make(const std::string& name, uint64_t size, const Region
   region.size_ = size;
   region.fd_ = fd.Release();
   if (options.huge_pages) madvise(region.data_, file_size, MADV_HUGEPAGE);
-  if (options.populate && !Populate(region.data_, file_size, region.fd_)) return no_space();
+  if (options.populate) DFKV_RETURN_IF_ERROR(region.PopulateBlocking());
   return Result<Region>(std::move(region));
+}
+
+Status Region::PopulateBlocking() {
+  if (Populate(data_, AlignUp(size_, kPage), fd_)) return Ok();
+  return {Code::kNoSpace, Cat("a region of ", FormatBytes(size_), ": the system's memory ran out, with ",
+                              FormatBytes(AvailableMemory()), " available")};
 }
 
 Region::Region(Region&& other) noexcept

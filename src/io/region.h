@@ -26,6 +26,9 @@ class Region {
   Region& operator=(Region&& other) noexcept;
   ~Region();
 
+  // What RegionOptions::populate does, for a region made without. NoSpace.
+  Status PopulateBlocking();
+
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
   int fd() const { return fd_; }

@@ -34,6 +34,11 @@ void IndexShard::AddBucket() {
   }
 }
 
+void IndexShard::Reserve(uint64_t objects) {
+  DFKV_CHECK(size_ == 0);
+  while (buckets_ < objects) AddBucket();
+}
+
 Ref IndexShard::Find(const ObjectKey& key) {
   for (Ref ref = HeadOf(BucketOf(key)); ref != kNoRef; ref = At(ref).next) {
     const Descriptor& descriptor = At(ref);
@@ -95,6 +100,13 @@ void IndexShard::MaybeFree(Ref ref) {
 size_t IndexShard::MemoryBytes() {
   return chunks_.size() * (sizeof(Descriptor) << kChunkBits) + chunks_.capacity() * sizeof(chunks_[0]) +
          heads_.size() * (sizeof(uint32_t) << kHeadChunkBits) + heads_.capacity() * sizeof(heads_[0]);
+}
+
+void Index::Reserve(uint64_t objects) {
+  for (IndexShard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    shard.Reserve(objects / IndexShard::kShards);
+  }
 }
 
 size_t Index::MemoryBytes() {

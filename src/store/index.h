@@ -81,6 +81,7 @@ class IndexShard {
   void MaybeFree(Ref ref) REQUIRES(mutex);
   Descriptor& At(Ref ref) REQUIRES(mutex) { return chunks_[Chunk(ref)][Within(ref)]; }
   size_t size() REQUIRES(mutex) { return size_; }
+  void Reserve(uint64_t objects) REQUIRES(mutex);  // while it is empty
   size_t MemoryBytes() REQUIRES(mutex);
 
   static constexpr uint32_t kShardBits = 6;
@@ -120,6 +121,8 @@ class Index {
   }
   IndexShard& ShardOf(Ref ref) { return shards_[ref & (IndexShard::kShards - 1)]; }
   size_t MemoryBytes();
+  // Start: makes an empty index large enough for so many objects at once rather than step by step.
+  void Reserve(uint64_t objects);
 
  private:
   std::array<IndexShard, IndexShard::kShards> shards_;

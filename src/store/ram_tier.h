@@ -30,6 +30,7 @@ class RamTier final : private SpaceHooks {
 
   const SizeClasses& classes() const { return classes_; }
   uint64_t capacity_bytes() const { return uint64_t{extents_} * classes_.extent_bytes(); }
+  Status PopulateBlocking() { return arena_.PopulateBlocking(); }  // at start
   uint64_t used_bytes();
   uint64_t objects() const { return objects_.load(std::memory_order_relaxed); }
   std::byte* DataOf(uint32_t unit) const { return arena_.data() + uint64_t{unit} * 4096; }

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "store/store_impl.h"
 
@@ -62,8 +63,7 @@ Status StoreImpl::OpenArena() {
   const uint64_t extent_bytes = ArenaExtentBytes(options_.ram_bytes);
   const uint64_t size = AlignDown(options_.ram_bytes, extent_bytes);
   io::RegionOptions region;
-  region.populate = options_.populate;
-  if (options_.populate) LogInfo("store: touching the ", FormatBytes(size), " of the RAM tier");
+  region.populate = false;  // StartBlocking does, beside the recovery
   auto arena = io::Region::Make("dfkv-arena", size, region);
   if (!arena.ok()) return arena.status();
   SpaceOptions space;
@@ -99,23 +99,25 @@ void LogSummary(const std::string& directory, bool slab, const RecoveryCounts& c
 Ref StoreImpl::AddFound(const Found& found) {
   const Cell& cell = found.cell;
   IndexShard& shard = index_.ShardOf(cell.key);
+  Ref ref = kNoRef;
   {
     MutexLock lock(shard.mutex);
     if (shard.Find(cell.key) != kNoRef) return kNoRef;
+    ref = shard.Add(cell.key);
+    Descriptor& descriptor = shard.At(ref);
+    descriptor.state = Descriptor::State::kCommitted;
+    descriptor.generation = cell.generation;
+    descriptor.length = cell.length;
+    descriptor.crc = cell.crc;
+    descriptor.depth = cell.depth;
+    descriptor.disk_unit = cell.unit;
+    descriptor.disk = static_cast<uint8_t>(found.disk);
+    descriptor.Set(Descriptor::kRecorded);
   }
-  if (!disks_[found.disk]->Adopt(cell)) return kNoRef;
+  if (disks_[found.disk]->Adopt(cell)) return ref;
   MutexLock lock(shard.mutex);
-  const Ref ref = shard.Add(cell.key);
-  Descriptor& descriptor = shard.At(ref);
-  descriptor.state = Descriptor::State::kCommitted;
-  descriptor.generation = cell.generation;
-  descriptor.length = cell.length;
-  descriptor.crc = cell.crc;
-  descriptor.depth = cell.depth;
-  descriptor.disk_unit = cell.unit;
-  descriptor.disk = static_cast<uint8_t>(found.disk);
-  descriptor.Set(Descriptor::kRecorded);
-  return ref;
+  shard.Free(ref);
+  return kNoRef;
 }
 
 void StoreImpl::RecoverBlocking() {
@@ -138,6 +140,7 @@ void StoreImpl::RecoverBlocking() {
   std::vector<std::vector<Cell>> stale(disks_.size());
   std::vector<std::pair<Ref, size_t>> kept;
   kept.reserve(found.size());
+  index_.Reserve(found.size());
   for (size_t i = 0; i < found.size(); ++i) {
     const Ref ref = AddFound(found[i]);
     if (ref == kNoRef) {
@@ -186,7 +189,14 @@ Status StoreImpl::StartBlocking(io::Disk& disk) {
     LogInfo("store: the largest object is ", FormatBytes(max_object_bytes_), " rather than ",
             FormatBytes(options_.max_object_bytes), ": it has to fit an extent of disk and RAM tier");
   }
-  if (options_.engine != EngineKind::kRam) RecoverBlocking();
+  Status populated;
+  if (options_.populate) LogInfo("store: touching the ", FormatBytes(ram_->size_bytes()), " of the RAM tier");
+  {
+    Thread toucher;  // joined at the end of this block
+    if (options_.populate) toucher = Thread("dfkv-touch", [&] { populated = ram_->PopulateBlocking(); });
+    if (options_.engine != EngineKind::kRam) RecoverBlocking();
+  }
+  DFKV_RETURN_IF_ERROR(populated);
   RegisterGauges();
   RegisterTables();
   return Ok();
