@@ -74,6 +74,12 @@ void StoreImpl::StopTicking() {
   timer_ = 0;
 }
 
+uint64_t StoreImpl::in_flight() const {
+  uint64_t busy = tasks_in_flight_.load(std::memory_order_acquire);
+  for (const auto& disk : disks_) busy += disk->writes_in_flight();
+  return busy;
+}
+
 io::Task<Status> StoreImpl::Stop(Nanos deadline) {
   stopping_.store(true, std::memory_order_release);
   io::Reactor* reactor = io::Reactor::Current();
@@ -91,10 +97,8 @@ io::Task<Status> StoreImpl::Stop(Nanos deadline) {
   // What was acknowledged from RAM alone is written; what was begun ends. Reservations without a commit are
   // their tickets' business.
   for (;;) {
-    uint64_t busy = tasks_in_flight_.load(std::memory_order_acquire);
-    for (const auto& disk : disks_) busy += disk->writes_in_flight();
     const Port& port = CurrentPort();
-    if (busy == 0 && !port.queued) break;
+    if (in_flight() == 0 && !port.queued) break;
     if (reactor->Now() >= deadline) co_return Status(Code::kTimeout, "the store did not stop in time");
     const Nanos soon = reactor->Now() + kMillisecond / 4;
     co_await reactor->Until(soon);

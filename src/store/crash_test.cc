@@ -9,15 +9,20 @@
 #include "io/disk_sim.h"
 #include "io/reactor_sim.h"
 #include "store/crash_testing.h"
+#include "store/record.h"
+#include "store/store_impl.h"
 #include "store/store_testing.h"
 
 namespace dfkv::store {
 namespace {
 
 constexpr uint64_t kExtent = 64 << 10;
+constexpr uint64_t kKeys = 10;
+constexpr uint64_t kWorkersMax = 4;
 constexpr uint64_t kFillKeys = 1'000'000;  // first number of the objects that fill a store
 constexpr uint64_t kSyncMs = 20;
 constexpr Nanos kSync = kSyncMs * kMillisecond;
+constexpr Nanos kSlow = 30 * kMillisecond;
 
 // What a test is about; the rest of a schedule follows from its seed.
 struct Theme {
@@ -26,23 +31,30 @@ struct Theme {
   bool evicts = false;  // the cap is smaller than what is put
   bool faulty = false;  // EIO, ENOSPC, short transfers
   bool lies = false;    // writes that succeed and do nothing
+  bool rots = false;    // bits flip and records are copied while the disk is at rest
+  bool slow = false;    // some transfers take longer than a sync may
+  bool behind = false;  // durability ram: acknowledged before it is written
+  EngineKind engine = EngineKind::kSlab;
 };
 
 class Schedule {
  public:
   Schedule(const Theme& theme, uint64_t seed)
-      : theme_(theme), random_(seed), disk_(DiskOptions(seed)), keys_(theme.evicts ? 60 : 16) {
+      : theme_(theme), random_(seed), disk_(DiskOptions(seed)), keys_(theme.evicts ? 40 : kKeys) {
     options_.directories = {"/a"};
     if (random_.OneIn(3)) options_.directories.push_back("/b");
     if (random_.OneIn(6)) options_.directories.push_back("/c");
     const uint64_t disks = options_.directories.size();
-    const uint64_t extents = theme.evicts ? disks * (2 + random_.Below(6)) : disks * 24;
+    // Without eviction every object, and every one that is on its way, may need an extent of its own.
+    const uint64_t extents = disks * (theme.evicts ? 2 + random_.Below(6) : kKeys + kWorkersMax + 1);
     options_.capacity_bytes = extents * kExtent;
     options_.ram_bytes = kExtent * (4 + random_.Below(12));
     options_.extent_bytes = kExtent;
     options_.policy = random_.OneIn(2) ? "lru" : "tournament";
     options_.sync_ms = kSyncMs;
     options_.populate = false;
+    options_.engine = theme.engine;
+    options_.durability = theme.behind ? Durability::kRam : Durability::kDisk;
   }
 
   void Run() {
@@ -56,6 +68,7 @@ class Schedule {
       Live(crashes);
       if (!crashes) return EndAlive();
       Crash();
+      if (theme_.rots) Rot();
       while (random_.OneIn(3)) CrashWhileOpening();
     }
     if (testing::Test::HasFailure() || !Open()) return;
@@ -71,8 +84,10 @@ class Schedule {
     options.sector = seed % 3 == 0 ? 512 : 4096;
     return options;
   }
-  bool exact() const { return !theme_.evicts && !theme_.lies; }
+  bool exact() const { return !theme_.evicts && !theme_.lies && !theme_.rots; }
   Nanos Now() const { return reactor_.Now(); }
+  // What a crash takes back at most: what was acknowledged so recently.
+  Nanos Window() const { return theme_.slow ? kSync + 4 * kSlow : kSync; }
 
   // --- Lives ---
   bool Open() {
@@ -96,9 +111,10 @@ class Schedule {
   }
   // The process dies, if it has not at a write; what it still does reaches nothing.
   void Crash() {
-    crashed_at_ = Now();
+    crashed_at_ = sure_ = Now();
     cut_ = theme_.cuts && (!theme_.kills || random_.OneIn(2));
     was_cut_ = was_cut_ || cut_;
+    if (cut_ || theme_.behind) sure_ -= Window();
     for (KeyModel& key : keys_) {  // what it still had is owed also where it evicts
       if (theme_.evicts && !store_->Length(NameOf(&key)).ok()) key.Lose();
     }
@@ -124,6 +140,44 @@ class Schedule {
     const bool cut = theme_.cuts && (!theme_.kills || random_.OneIn(2));
     disk_.Crash(cut ? io::CrashKind::kPowerCut : io::CrashKind::kProcessKill);
     if (cut) cut_ = was_cut_ = true;
+    if (cut) sure_ = std::min(sure_, crashed_at_ - Window());
+  }
+  // What happens to a disk that nobody uses. Each of these costs one object at most.
+  void Rot() {
+    for (uint64_t left = 1 + random_.Below(3); left > 0; --left) {
+      const std::string& directory = options_.directories[random_.Below(options_.directories.size())];
+      ++rotten_;
+      if (theme_.engine == EngineKind::kFile) {
+        RotAFile(directory + "/objects");
+        continue;
+      }
+      const uint64_t used = options_.capacity_bytes / options_.directories.size() / 2;
+      const uint64_t records = used / kBlockBytes;
+      const uint64_t record = kTableHeader + random_.Below(records) * kRecordBytes;
+      const uint64_t choice = random_.Below(10);
+      if (choice < 4) {
+        (void)disk_.FlipBit(directory + "/slab", random_.Below(8 * used));
+      } else if (choice < 7) {
+        (void)disk_.FlipBit(directory + "/table", 8 * record + random_.Below(8 * kRecordBytes));
+      } else if (choice < 9) {
+        std::array<std::byte, kRecordBytes> bytes;
+        (void)disk_.Peek(directory + "/table", kTableHeader + random_.Below(records) * kRecordBytes, bytes);
+        (void)disk_.Poke(directory + "/table", record, bytes);
+      } else {
+        (void)disk_.FlipBit(directory + "/meta", random_.Below(8 * sizeof(MetaBlock)));
+      }
+    }
+  }
+  void RotAFile(const std::string& objects) {
+    for (uint64_t tries = 0; tries < 512; ++tries) {
+      const std::string directory =
+          Cat(objects, "/", "0123456789abcdef"[random_.Below(16)], "0123456789abcdef"[random_.Below(16)]);
+      const auto names = disk_.List(directory);
+      if (!names.ok() || names->empty()) continue;
+      const std::string path = Cat(directory, "/", (*names)[random_.Below(names->size())]);
+      (void)disk_.FlipBit(path, random_.Below(8 * (kRecordBytes + 4096)));
+      return;
+    }
   }
   void Live(bool crashes) {
     io::SimFaults faults;
@@ -135,7 +189,10 @@ class Schedule {
       faults.no_space = random_.OneIn(2) ? chance : 0;
       faults.short_transfer = random_.OneIn(2) ? chance : 0;
     }
+    if (theme_.faulty && !theme_.cuts && random_.OneIn(2)) faults.sync_error = 0.3;
     if (theme_.lies) faults.lost_write = 0.05;
+    if (theme_.slow) faults.slow = 0.1;
+    faults.slow_delay = kSlow;
     disk_.set_faults(faults);
     operations_ = 0;
     if (random_.OneIn(3)) Idle(static_cast<Nanos>(random_.Below(60)) * kMillisecond);
@@ -144,7 +201,7 @@ class Schedule {
       const auto after = random_.OneIn(2) ? io::AfterCrash::kFail : io::AfterCrash::kHang;
       disk_.CrashAtWrite(1 + random_.Below(2 * operations + 1), after);
     }
-    const uint64_t workers = 1 + random_.Below(4);
+    const uint64_t workers = 1 + random_.Below(kWorkersMax);
     for (uint64_t i = 0; i < workers; ++i) {
       ++workers_;
       reactor_.QueueReady(Work(this, random_.Next()).Release());
@@ -162,6 +219,16 @@ class Schedule {
     stopping_ = false;
     Idle(3 * kSecond);
     EXPECT_TRUE(store_->healthy());
+    if (random_.OneIn(2)) {  // a stop loses nothing
+      Close();
+      crashed_at_ = sure_ = Now();
+      cut_ = false;
+      if (theme_.evicts || (theme_.behind && theme_.faulty)) {
+        for (KeyModel& key : keys_) key.Lose();
+      }
+      if (!Open()) return;
+      Verify();
+    }
     if (!testing::Test::HasFailure()) CheckSpace();
     Close();
   }
@@ -197,7 +264,7 @@ class Schedule {
   }
 
   io::Task<void> Put(KeyModel* key, Random* random) {
-    const size_t size = random->OneIn(4) ? 1 + random->Below(kExtent) : 1 + random->Below(3 * 4096);
+    const size_t size = random->OneIn(6) ? 1 + random->Below(kExtent) : 1 + random->Below(3 * 4096);
     const uint64_t seed = ++seeds_;
     PutRequest request;
     request.key = NameOf(key);
@@ -240,41 +307,52 @@ class Schedule {
     } else if (got.code() == Code::kNotFound) {
       const bool still = owed >= 0 && key->Owed(began) == owed;
       EXPECT_FALSE(still && exact() && !theme_.faulty && alive()) << "an object is missed";
-    } else if (got.code() != Code::kCorrupt || !(was_cut_ || theme_.lies || theme_.evicts)) {
+    } else if (got.code() != Code::kCorrupt || !MayBeTorn()) {
       ExpectCode("GET", got.status());
     }
   }
 
   // --- Checks ---
+  // Whether an object that nobody was promised may turn up torn. A file is written in one piece, payloads and
+  // records of slabs one after the other.
+  bool MayBeTorn() const {
+    const bool one_piece = theme_.engine == EngineKind::kFile;
+    return was_cut_ || theme_.lies || theme_.evicts || theme_.rots || one_piece;
+  }
   void Verify() {
+    uint64_t lost = 0;
     for (KeyModel& key : keys_) {
-      const int owed = !theme_.lies ? key.Owed(cut_ ? crashed_at_ - kSync : crashed_at_) : -1;
+      const int owed = !theme_.lies ? key.Owed(sure_) : -1;
       const Result<ReadPin> got = user_->Get(NameOf(&key));
       int found = -1;
       if (got.ok()) {
         found = key.Find(got->bytes());
         EXPECT_GE(found, 0) << "wrong bytes after the crash";
         if (found < 0) return;
-        const bool dead = key.DeadSince(found, cut_ ? crashed_at_ - kSync : crashed_at_);
+        const bool dead = key.DeadSince(found, cut_ ? crashed_at_ - Window() : crashed_at_);
         EXPECT_FALSE(dead && !theme_.lies) << "a removed object is back";
       } else if (got.code() == Code::kCorrupt) {
-        EXPECT_TRUE(was_cut_ || theme_.lies || theme_.evicts) << "a torn object";
+        EXPECT_TRUE(MayBeTorn()) << "a torn object";
         EXPECT_EQ(user_->Get(NameOf(&key)).code(), Code::kNotFound);
       } else {
         EXPECT_EQ(got.code(), Code::kNotFound) << got.status().ToString();
       }
-      EXPECT_TRUE(owed < 0 || found == owed) << "an acknowledged object is lost";
-      key.Settle(found, cut_, crashed_at_, Now(), kSync);
+      if (owed >= 0 && found != owed) ++lost;
+      key.Settle(found, cut_, crashed_at_, Now(), Window());
     }
+    EXPECT_LE(lost, rotten_) << "an acknowledged object is lost";
+    rotten_ = 0;
     EXPECT_TRUE(theme_.evicts || MetricOf(*registry_, "dfkv_evictions_total") == 0);
   }
-  // No slot is lost: all objects go, and the store then holds as much as it ever could.
+  // No slot is lost: all objects go, and every extent is free then. Now and then the store is filled, too.
   void CheckSpace() {
     for (KeyModel& key : keys_) {
       EXPECT_TRUE(user_->Remove(NameOf(&key)).ok());
       EXPECT_EQ(user_->Get(NameOf(&key)).code(), Code::kNotFound);
     }
     EXPECT_EQ(store_->object_count(), 0u);
+    EXPECT_EQ(static_cast<StoreImpl*>(store_.get())->FreeExtents(), options_.capacity_bytes / kExtent);
+    if (!random_.OneIn(16)) return;
     EXPECT_EQ(MetricOf(*registry_, "dfkv_used_bytes"), 0);
     const uint64_t size = kExtent >> random_.Below(4);
     const uint64_t wanted = options_.capacity_bytes / size;
@@ -311,6 +389,8 @@ class Schedule {
   bool cut_ = false;      // of the last crash
   bool was_cut_ = false;  // of any
   Nanos crashed_at_ = 0;
+  Nanos sure_ = 0;       // what was acknowledged up to then has to be there
+  uint64_t rotten_ = 0;  // objects that rot may have cost since the last check
 };
 
 // A REMOVE whose first clearing failed is asked again while the disk still fails: it answers, and so does the
@@ -361,35 +441,75 @@ void RunSchedules(const Theme& theme, uint64_t count) {
 }
 
 TEST(Crash, AProcessKillLosesNothingAcknowledged) {
-  RunSchedules({.kills = true}, 500);
+  RunSchedules({.kills = true}, 1600);
 }
 
 TEST(Crash, APowerCutLosesNothingThatWasSynced) {
-  RunSchedules({.cuts = true}, 500);
+  RunSchedules({.cuts = true}, 1600);
 }
 
 TEST(Crash, KillsAndPowerCutsOnOneMedium) {
-  RunSchedules({.kills = true, .cuts = true}, 400);
+  RunSchedules({.kills = true, .cuts = true}, 1600);
 }
 
 TEST(Crash, KilledWhileEvicting) {
-  RunSchedules({.kills = true, .evicts = true}, 300);
+  RunSchedules({.kills = true, .evicts = true}, 1600);
 }
 
 TEST(Crash, PowerCutWhileEvicting) {
-  RunSchedules({.cuts = true, .evicts = true}, 300);
+  RunSchedules({.cuts = true, .evicts = true}, 1600);
 }
 
 TEST(Crash, FailingDisks) {
-  RunSchedules({.kills = true, .faulty = true}, 300);
+  RunSchedules({.kills = true, .faulty = true}, 1600);
 }
 
 TEST(Crash, FailingDisksWhileEvicting) {
-  RunSchedules({.kills = true, .cuts = true, .evicts = true, .faulty = true}, 200);
+  RunSchedules({.kills = true, .cuts = true, .evicts = true, .faulty = true}, 1600);
 }
 
 TEST(Crash, DisksThatLoseWrites) {
-  RunSchedules({.kills = true, .cuts = true, .lies = true}, 200);
+  RunSchedules({.kills = true, .cuts = true, .lies = true}, 1600);
+}
+
+TEST(Crash, SlowDisks) {
+  RunSchedules({.kills = true, .cuts = true, .slow = true}, 1600);
+}
+
+TEST(Crash, DisksThatRot) {
+  RunSchedules({.kills = true, .cuts = true, .rots = true}, 1600);
+}
+
+TEST(Crash, AcknowledgedFromRam) {
+  RunSchedules({.kills = true, .behind = true}, 1600);
+}
+
+TEST(Crash, AcknowledgedFromRamAndPowerCut) {
+  RunSchedules({.kills = true, .cuts = true, .behind = true}, 1600);
+}
+
+TEST(Crash, AcknowledgedFromRamOnFailingDisksWhileEvicting) {
+  RunSchedules({.kills = true, .cuts = true, .evicts = true, .faulty = true, .behind = true}, 1600);
+}
+
+TEST(Crash, OneFilePerObject) {
+  RunSchedules({.kills = true, .engine = EngineKind::kFile}, 900);
+}
+
+TEST(Crash, OneFilePerObjectAndPowerCut) {
+  RunSchedules({.kills = true, .cuts = true, .engine = EngineKind::kFile}, 900);
+}
+
+TEST(Crash, OneFilePerObjectOnFailingDisks) {
+  RunSchedules({.kills = true, .faulty = true, .engine = EngineKind::kFile}, 900);
+}
+
+TEST(Crash, OneFilePerObjectWhileEvicting) {
+  RunSchedules({.kills = true, .cuts = true, .evicts = true, .engine = EngineKind::kFile}, 900);
+}
+
+TEST(Crash, OneFilePerObjectThatRots) {
+  RunSchedules({.kills = true, .cuts = true, .rots = true, .engine = EngineKind::kFile}, 900);
 }
 
 }  // namespace

@@ -170,6 +170,12 @@ uint64_t StoreImpl::PolicyBytes() {
   return bytes;
 }
 
+uint64_t StoreImpl::FreeExtents() {
+  uint64_t extents = 0;
+  for (const auto& disk : disks_) extents += disk->free_extents();
+  return extents;
+}
+
 void StoreImpl::RegisterGauges() {
   const auto add = [&](const char* name, const char* help, Labels labels, double (*read)(StoreImpl&, size_t),
                        size_t i) {

@@ -50,6 +50,8 @@ class StoreImpl final : public Store, private DiskOwner {
   // For tests and metrics.
   uint64_t IndexBytes();  // index and slot maps, without the policies
   uint64_t PolicyBytes();
+  uint64_t FreeExtents();      // of all disks
+  uint64_t in_flight() const;  // reads, writes and clearings that have begun and not ended
 
  private:
   // What one reactor has queued; flushed by a hook at the end of its turn.
