@@ -83,10 +83,9 @@ class Threads : public SlabStore {
           reactor->QueueReady(Client(&shared, seed + own, own, steps, &left).Release());
         }
         reactor->RunUntil([&] { return left == 0; });
-        // What the store has begun on this reactor ends before it goes.
-        reactor->RunUntil([] { return false; }, reactor->Now() + 20 * kMillisecond);
         finished.count_down();
         while (!finished.try_wait()) reactor->RunUntil([] { return false; }, reactor->Now() + kMillisecond);
+        Settle(shared.store, reactor.get());
       });
     }
     running.clear();
