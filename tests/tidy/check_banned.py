@@ -25,7 +25,9 @@ RULES = [
          "use dfkv::Thread (base/sync.h)"),
     Rule(r"\bclock_gettime\b|\bgettimeofday\b|::now\s*\(\s*\)|\bstd::chrono::\w+_clock\b"
          r"|(?<![\w.>:])(?:::|std::)?time\s*\(\s*(?:NULL|nullptr|0|&\w+)\s*\)|\bstd::clock\b|\b_*rdtscp?\b",
-         r"^src/base/clock\.cc$", "ask the reactor or a dfkv::Clock (base/clock.h)"),
+         r"^src/base/clock\.cc$|^tests/system/wall_clock\.c$", "ask the reactor or a dfkv::Clock (base/clock.h)"),
+    Rule(r"\bWallMicros\b|\bCLOCK_REALTIME\w*|\bsystem_clock\b", r"^src/base/clock\.(h|cc)$|^tests/system/wall_clock\.c$",
+         "the wall clock steps; ask the reactor or a dfkv::Clock (base/clock.h)"),
     Rule(r"\b(?:sleep|usleep|nanosleep|clock_nanosleep|sleep_for|sleep_until|thrd_sleep)\s*\("
          r"|\bpoll\s*\(\s*(?:nullptr|NULL)\b", None,
          "wait for the event itself: a timer of the reactor, a CondVar, a sync point"),

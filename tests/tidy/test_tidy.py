@@ -91,7 +91,8 @@ class Banned(Planted):
                      "clock_gettime(CLOCK_MONOTONIC, &t);", "gettimeofday(&t, 0);", "Clock::now();",
                      "std::chrono::steady_clock c;", "time(nullptr);", "std::time(0);", "sleep(1);", "usleep(9);",
                      "nanosleep(&t, 0);", "std::this_thread::sleep_for(x);", "poll(nullptr, 0, 5);",
-                     "std::random_device d;", "rand();", "throw 1;", "using namespace std;"):
+                     "std::random_device d;", "rand();", "throw 1;", "using namespace std;",
+                     "WallMicros();", "f(CLOCK_REALTIME);"):
             self.assert_planted(check_banned.run, "src/io/a.cc", f"void F() {{ {line} }}\n", "is banned here")
 
     def test_sleep_is_banned_in_tests_too(self):
