@@ -78,7 +78,6 @@ class ClientImpl final : public Client {
   Result<std::string> Stats(const std::string& member, const CallOptions& call) override;
 
   MetricRegistry& metrics() override { return metrics_.registry; }
-  size_t member_count() const override { return peers_.size(); }
 
  private:
   struct Verb {

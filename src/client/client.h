@@ -86,7 +86,6 @@ class Client {
   virtual Result<std::string> Stats(const std::string& member, const CallOptions& call) = 0;
 
   virtual MetricRegistry& metrics() = 0;
-  virtual size_t member_count() const = 0;
 };
 
 }  // namespace dfkv::client

@@ -49,7 +49,6 @@ class Borrowed final : public client::Client {
     return client_.Stats(member, call);
   }
   MetricRegistry& metrics() override { return client_.metrics(); }
-  size_t member_count() const override { return client_.member_count(); }
 
  private:
   client::Client& client_;

@@ -116,6 +116,8 @@ class ClientSuite {
   void RemoveAll() {
     EXPECT_TRUE(client_.Remove(keys_, {}, results_).ok());
     EXPECT_EQ(Answers(), All(Code::kOk));
+    EXPECT_TRUE(client_.Remove(keys_, {}, results_).ok());
+    EXPECT_EQ(Answers(), All(Code::kNotFound));  // they were absent
     EXPECT_EQ(Exist(), All(Code::kNotFound));
     EXPECT_EQ(Get(), All(Code::kNotFound));
   }

@@ -40,6 +40,7 @@ ItemResult FakeClient::PutOne(const PutItem& item) {
       ages_.pop_back();
     }
   }
+  Touch(key);
   return {Code::kOk, 0};
 }
 
@@ -50,6 +51,7 @@ ItemResult FakeClient::GetOne(const GetItem& item) {
   }
   const auto found = objects_.find(key);
   if (found == objects_.end()) return {Code::kNotFound, 0};
+  Touch(key);
   const std::vector<std::byte>& value = found->second.value;
   uint64_t capacity = 0;
   for (const MutableByteSpan piece : item.pieces) capacity += piece.size();
@@ -73,65 +75,49 @@ ItemResult FakeClient::GetOne(const GetItem& item) {
   return {Code::kOk, length};
 }
 
+ItemResult FakeClient::ExistOne(const ByteSpan& key) {
+  return {objects_.contains(AsText(key)) ? Code::kOk : Code::kNotFound, 0};
+}
+
+ItemResult FakeClient::RemoveOne(const ByteSpan& key) {
+  const auto found = objects_.find(AsText(key));
+  if (found == objects_.end()) return {Code::kNotFound, 0};
+  ages_.erase(found->second.age);
+  objects_.erase(found);
+  return {Code::kOk, 0};
+}
+
+ItemResult FakeClient::LookupOne(const ByteSpan& key) {
+  const auto found = objects_.find(AsText(key));
+  if (found == objects_.end()) return {Code::kNotFound, 0};
+  return {Code::kOk, found->second.value.size()};
+}
+
+// The deepest item first.
+template <typename Item>
+Status FakeClient::OnEach(std::span<const Item> items, std::span<ItemResult> results,
+                          ItemResult (FakeClient::*one)(const Item&)) {
+  if (results.size() != items.size()) return Status(Code::kInvalid, "as many results as items");
+  MutexLock lock(mutex_);
+  ++calls_;
+  for (size_t i = items.size(); i-- > 0;) results[i] = (this->*one)(items[i]);
+  return Ok();
+}
+
 Status FakeClient::Put(std::span<const PutItem> items, const CallOptions&, std::span<ItemResult> results) {
-  if (results.size() != items.size()) return Status(Code::kInvalid, "as many results as items");
-  MutexLock lock(mutex_);
-  ++calls_;
-  for (size_t i = items.size(); i-- > 0;) {  // deepest first
-    results[i] = PutOne(items[i]);
-    const std::string key = KeyText(items[i].key);
-    if (objects_.contains(key)) Touch(key);
-  }
-  return Ok();
+  return OnEach(items, results, &FakeClient::PutOne);
 }
-
 Status FakeClient::Get(std::span<const GetItem> items, const CallOptions&, std::span<ItemResult> results) {
-  if (results.size() != items.size()) return Status(Code::kInvalid, "as many results as items");
-  MutexLock lock(mutex_);
-  ++calls_;
-  for (size_t i = items.size(); i-- > 0;) {
-    results[i] = GetOne(items[i]);
-    const std::string key = KeyText(items[i].key);
-    if (objects_.contains(key)) Touch(key);
-  }
-  return Ok();
+  return OnEach(items, results, &FakeClient::GetOne);
 }
-
 Status FakeClient::Exist(std::span<const ByteSpan> keys, const CallOptions&, std::span<ItemResult> results) {
-  if (results.size() != keys.size()) return Status(Code::kInvalid, "as many results as keys");
-  MutexLock lock(mutex_);
-  ++calls_;
-  for (size_t i = keys.size(); i-- > 0;) {
-    results[i] = {objects_.contains(AsText(keys[i])) ? Code::kOk : Code::kNotFound, 0};
-  }
-  return Ok();
+  return OnEach(keys, results, &FakeClient::ExistOne);
 }
-
 Status FakeClient::Remove(std::span<const ByteSpan> keys, const CallOptions&, std::span<ItemResult> results) {
-  if (results.size() != keys.size()) return Status(Code::kInvalid, "as many results as keys");
-  MutexLock lock(mutex_);
-  ++calls_;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const auto found = objects_.find(AsText(keys[i]));
-    results[i] = {found == objects_.end() ? Code::kNotFound : Code::kOk, 0};
-    if (found != objects_.end()) {
-      ages_.erase(found->second.age);
-      objects_.erase(found);
-    }
-  }
-  return Ok();
+  return OnEach(keys, results, &FakeClient::RemoveOne);
 }
-
 Status FakeClient::Lookup(std::span<const ByteSpan> keys, const CallOptions&, std::span<ItemResult> results) {
-  if (results.size() != keys.size()) return Status(Code::kInvalid, "as many results as keys");
-  MutexLock lock(mutex_);
-  ++calls_;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const auto found = objects_.find(AsText(keys[i]));
-    results[i] = found == objects_.end() ? ItemResult{Code::kNotFound, 0}
-                                         : ItemResult{Code::kOk, found->second.value.size()};
-  }
-  return Ok();
+  return OnEach(keys, results, &FakeClient::LookupOne);
 }
 
 Result<uint64_t> FakeClient::Match(std::span<const ByteSpan> keys, const CallOptions&) {

@@ -15,7 +15,7 @@
 namespace dfkv::tools {
 
 // Any thread. Objects are kept until `capacity_objects` are stored; then the least recently used one goes.
-// GET, PUT and EXIST touch a batch deepest first.
+// GET and PUT touch a batch deepest first.
 class FakeClient final : public client::Client {
  public:
   explicit FakeClient(uint64_t capacity_objects = UINT64_MAX) : capacity_(capacity_objects) {}
@@ -33,7 +33,6 @@ class FakeClient final : public client::Client {
   Result<uint64_t> Match(std::span<const ByteSpan> keys, const client::CallOptions& call) override;
   Result<std::string> Stats(const std::string& member, const client::CallOptions& call) override;
   MetricRegistry& metrics() override { return metrics_; }
-  size_t member_count() const override { return 1; }
 
   // What a test sets. A fault is asked for each item of PUT and GET before it runs; another code than Ok
   // becomes its answer.
@@ -52,6 +51,12 @@ class FakeClient final : public client::Client {
   void Touch(const std::string& key) REQUIRES(mutex_);
   client::ItemResult PutOne(const client::PutItem& item) REQUIRES(mutex_);
   client::ItemResult GetOne(const client::GetItem& item) REQUIRES(mutex_);
+  client::ItemResult ExistOne(const ByteSpan& key) REQUIRES(mutex_);
+  client::ItemResult RemoveOne(const ByteSpan& key) REQUIRES(mutex_);
+  client::ItemResult LookupOne(const ByteSpan& key) REQUIRES(mutex_);
+  template <typename Item>
+  Status OnEach(std::span<const Item> items, std::span<client::ItemResult> results,
+                client::ItemResult (FakeClient::*one)(const Item&));
 
   const uint64_t capacity_;
   MetricRegistry metrics_;
