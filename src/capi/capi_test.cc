@@ -240,6 +240,13 @@ TEST_F(CApi, ScatterAndGather) {
   EXPECT_EQ(len[1], 290u);
   EXPECT_EQ(first + second.substr(0, 6000), value);
   EXPECT_EQ(whole.substr(10, 10), value.substr(0, 10));
+
+  const uint64_t endless[] = {UINT64_MAX, 2};  // a sum that overflows fails its slot
+  caps[0] = endless;
+  ASSERT_EQ(dfkv_batch_get_auto_sg(client_, keys, lens, dsts, caps, num, 2, hit, len), 0);
+  EXPECT_EQ(hit[0], 0);
+  EXPECT_EQ(len[0], 0u);
+  EXPECT_EQ(hit[1], 1);
 }
 
 TEST_F(CApi, StatsSnapshotSizesTruncatesAndEnds) {

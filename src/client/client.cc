@@ -142,6 +142,25 @@ Nanos ClientImpl::DeadlineOf(const CallOptions& call, uint64_t bytes) const {
   return now + options_.stall_ms * kMillisecond + static_cast<Nanos>(std::min(transfer, 1e6 * kSecond));
 }
 
+// The longest value whose bytes lengthen a call's default deadline: a frame's lengths have 32 bits.
+constexpr uint64_t kValueBytesMax = UINT32_MAX;
+
+// Of all items. One whose pieces add up to more than 2^64 is Invalid and does not count.
+template <typename Item>
+uint64_t BytesOf(std::span<const Item> items) {
+  uint64_t total = 0;
+  for (const Item& item : items) {
+    const uint64_t bytes = TotalBytes(item.pieces);
+    if (bytes != UINT64_MAX) total += std::min(bytes, kValueBytesMax);
+  }
+  return total;
+}
+
+void Refuse(Batch& batch, uint32_t item) {
+  batch.results[item] = {Code::kInvalid, 0};
+  batch.answered[item] = Batch::kAnswered;
+}
+
 // Fills in ids, codes and order; items without a key are Invalid and take no part.
 template <typename KeyOf>
 void ClientImpl::Prepare(Batch& batch, std::span<ItemResult> results, const KeyOf& key_of) const {
@@ -153,8 +172,7 @@ void ClientImpl::Prepare(Batch& batch, std::span<ItemResult> results, const KeyO
   for (uint32_t item = 0; item < count; ++item) {
     const ByteSpan key = key_of(item);
     if (key.empty()) {
-      results[item] = {Code::kInvalid, 0};
-      batch.answered[item] = Batch::kAnswered;
+      Refuse(batch, item);
     } else {
       batch.ids[item] = hasher_.Hash(key);
     }
@@ -209,11 +227,7 @@ Status ClientImpl::Put(std::span<const PutItem> items, const CallOptions& call,
                        std::span<ItemResult> results) {
   if (items.size() != results.size()) return SizesDiffer();
   const Nanos began = SystemClock().Now();
-  uint64_t total = 0;
-  for (const PutItem& item : items) {
-    if (__builtin_add_overflow(total, TotalBytes(item.pieces), &total)) total = UINT64_MAX;
-  }
-  const Nanos deadline = DeadlineOf(call, total);
+  const Nanos deadline = DeadlineOf(call, BytesOf(items));
   Loan loan(lanes_, deadline);
   if (!loan.lane().ok()) return NoLane(loan.lane().status(), results);
   Lane& lane = **loan.lane();
@@ -224,9 +238,7 @@ Status ClientImpl::Put(std::span<const PutItem> items, const CallOptions& call,
   Prepare(batch, results, [&](uint32_t item) { return items[item].key; });
   for (uint32_t item = 0; item < items.size(); ++item) {
     const uint64_t bytes = TotalBytes(items[item].pieces);
-    if (bytes != 0 && bytes != UINT64_MAX) continue;
-    results[item] = {Code::kInvalid, 0};
-    batch.answered[item] = Batch::kAnswered;
+    if (bytes == 0 || bytes == UINT64_MAX) Refuse(batch, item);
   }
   GroupByPeer(batch);
   lane.Run(batch);
@@ -260,14 +272,10 @@ Status ClientImpl::Get(std::span<const GetItem> items, const CallOptions& call,
                        std::span<ItemResult> results) {
   if (items.size() != results.size()) return SizesDiffer();
   const Nanos began = SystemClock().Now();
-  uint64_t total = 0;
   bool ranges = false;
   bool wholes = false;
-  for (const GetItem& item : items) {
-    if (__builtin_add_overflow(total, TotalBytes(item.pieces), &total)) total = UINT64_MAX;
-    (item.range ? ranges : wholes) = true;
-  }
-  const Nanos deadline = DeadlineOf(call, total);
+  for (const GetItem& item : items) (item.range ? ranges : wholes) = true;
+  const Nanos deadline = DeadlineOf(call, BytesOf(items));
   Loan loan(lanes_, deadline);
   if (!loan.lane().ok()) return NoLane(loan.lane().status(), results);
   Lane& lane = **loan.lane();
@@ -275,6 +283,9 @@ Status ClientImpl::Get(std::span<const GetItem> items, const CallOptions& call,
   batch.deadline = deadline;
   batch.gets = items;
   Prepare(batch, results, [&](uint32_t item) { return items[item].key; });
+  for (uint32_t item = 0; item < items.size(); ++item) {
+    if (TotalBytes(items[item].pieces) == UINT64_MAX) Refuse(batch, item);
+  }
   if (wholes) RunGets(lane, false);
   if (ranges) RunGets(lane, true);
   uint64_t bytes = 0;

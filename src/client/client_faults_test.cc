@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 
 #include "base/fault.h"
@@ -121,6 +122,18 @@ ItemResult GetGuarded(Client& client, uint64_t key, Guarded& into, uint32_t dead
   EXPECT_TRUE(client.Get({&item, 1}, {deadline_ms}, {&result, 1}).ok());
   return result;
 }
+
+// A client of a node that holds object 1, and treats the first GET as `action` says.
+class DelayedGet : public ClientFaults {
+ protected:
+  Client& OpenToDelayedGet(FakeNode& node, FakeAction action) {
+    options_.stall_ms = kStallMs;
+    node.set_script(First(wire::Op::kGet, 1, action));
+    Client& client = Open({node.address()});
+    EXPECT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+    return client;
+  }
+};
 
 // --- Wrong answers ---
 
@@ -280,6 +293,30 @@ TEST_F(ClientFaults, DepthReachesTheNode) {
   EXPECT_EQ(node.depth_of(KeyHasher(AsBytes("faults")).KeyOf(key.bytes())), 17u);
 }
 
+// One absurd size must not push away the deadline of the whole call.
+TEST_F(ClientFaults, AnAbsurdSizeDoesNotLengthenTheDeadline) {
+  options_.stall_ms = 5000;
+  FakeNode node;
+  std::atomic<uint32_t> deadline_ms{0};
+  node.set_script([&](const wire::RequestView& request) {
+    deadline_ms = request.prefix.deadline_ms;
+    return FakeAction::kAnswer;
+  });
+  Client& client = Open({node.address()});
+  const auto value = ValueOf(1, 100);
+  const ByteSpan whole(value);
+  const ByteSpan endless[] = {{value.data(), SIZE_MAX}, {value.data(), 2}};
+  const ByteSpan huge(value.data(), SIZE_MAX / 2);  // refused before a byte of it is read
+  const Key a(1), b(2), c(3);
+  const PutItem items[] = {{a.bytes(), {&whole, 1}}, {b.bytes(), endless}, {c.bytes(), {&huge, 1}}};
+  std::array<ItemResult, 3> results;
+  ASSERT_TRUE(client.Put(items, {}, results).ok());
+  EXPECT_EQ(results[0].code, Code::kOk);
+  EXPECT_EQ(results[1].code, Code::kInvalid);
+  EXPECT_EQ(results[2].code, Code::kTooLarge);
+  EXPECT_LE(deadline_ms, 5000u + 64'000u);  // 4 GiB at 64 MiB a second
+}
+
 // --- Dead, silent and slow nodes ---
 
 TEST_F(ClientFaults, ARefusedConnectionFailsAtOnceAndIsAvoided) {
@@ -352,12 +389,9 @@ TEST_F(ClientFaults, ConnectHasItsOwnLimit) {
 }
 
 // A node that stops in the middle is found out by its silence on PING, also when the deadline is far away.
-TEST_F(ClientFaults, SilenceIsFoundOutLongBeforeADistantDeadline) {
-  options_.stall_ms = kStallMs;
+TEST_F(DelayedGet, SilenceIsFoundOutLongBeforeADistantDeadline) {
   FakeNode node;
-  node.set_script(First(wire::Op::kGet, 1, FakeAction::kHold));
-  Client& client = Open({node.address()});
-  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  Client& client = OpenToDelayedGet(node, FakeAction::kHold);
   Guarded into(100);
   const Nanos begin = Now();
   EXPECT_EQ(GetGuarded(client, 1, into, 60'000).code, Code::kUnavailable);
@@ -366,12 +400,9 @@ TEST_F(ClientFaults, SilenceIsFoundOutLongBeforeADistantDeadline) {
 }
 
 // A node that answers PING is slow, not dead: the call waits for its deadline, and the node is not avoided.
-TEST_F(ClientFaults, ASlowNodeIsWaitedForAndNotAvoided) {
-  options_.stall_ms = kStallMs;
+TEST_F(DelayedGet, ASlowNodeIsWaitedForAndNotAvoided) {
   FakeNode node;
-  node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
-  Client& client = Open({node.address()});
-  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  Client& client = OpenToDelayedGet(node, FakeAction::kSlow);
   Guarded into(100);
   const Nanos begin = Now();
   EXPECT_EQ(GetGuarded(client, 1, into, 4 * kStallMs).code, Code::kTimeout);
@@ -381,12 +412,9 @@ TEST_F(ClientFaults, ASlowNodeIsWaitedForAndNotAvoided) {
   EXPECT_EQ(GetGuarded(client, 1, into).code, Code::kOk);
 }
 
-TEST_F(ClientFaults, ASlowAnswerWithinTheDeadlineIsAHit) {
-  options_.stall_ms = kStallMs;
+TEST_F(DelayedGet, ASlowAnswerWithinTheDeadlineIsAHit) {
   FakeNode node;
-  node.set_script(First(wire::Op::kGet, 1, FakeAction::kSlow));
-  Client& client = Open({node.address()});
-  ASSERT_EQ(Caller(client).Put(1, ValueOf(1, 100)), Code::kOk);
+  Client& client = OpenToDelayedGet(node, FakeAction::kSlow);
   Guarded into(100);
   Thread releaser("releaser", [&] {
     while (node.requests(wire::Op::kPing) < 3) {

@@ -301,6 +301,13 @@ TYPED_TEST_P(ClientContract, BadItemsFailAlone) {
   EXPECT_EQ(results[0].code, Code::kOk);
   EXPECT_EQ(results[1].code, Code::kInvalid);
   EXPECT_EQ(results[2].code, Code::kInvalid);
+  std::vector<std::byte> into(64);
+  const MutableByteSpan endless[] = {{into.data(), SIZE_MAX}, {into.data(), 2}};  // more than 2^64 bytes
+  const std::vector<GetItem> gets = {{a.bytes(), endless}, {{}, endless}, {b.bytes(), {}}};
+  ASSERT_TRUE(this->client_->Get(gets, {}, results).ok());
+  EXPECT_EQ(results[0].code, Code::kInvalid);
+  EXPECT_EQ(results[1].code, Code::kInvalid);
+  EXPECT_EQ(results[2].code, Code::kNotFound);
   const std::vector<ByteSpan> keys = {a.bytes(), {}, b.bytes()};
   ASSERT_TRUE(this->client_->Exist(keys, {}, results).ok());
   EXPECT_EQ(results[0].code, Code::kOk);
