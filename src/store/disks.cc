@@ -53,8 +53,8 @@ Result<StoreImpl::OpenedDisk> StoreImpl::OpenDiskBlocking(io::Disk& disk, size_t
   const uint64_t extent_bytes =
       options_.extent_bytes != 0 ? options_.extent_bytes : DefaultExtentBytes(capacity_bytes);
   const std::string& directory = options_.directories[i];
-  auto media = slab ? OpenAs<SlabMedia>(disk, SlabOptions{directory, capacity_bytes, extent_bytes})
-                    : OpenAs<FileMedia>(disk, FileOptions{directory, capacity_bytes, extent_bytes});
+  auto media = slab ? OpenAs<SlabMedia>(disk, MediaOptions{directory, capacity_bytes, extent_bytes})
+                    : OpenAs<FileMedia>(disk, MediaOptions{directory, capacity_bytes, extent_bytes});
   if (!media.ok()) return media.status();
   auto runs = RunsFile::OpenBlocking(disk, directory);
   if (!runs.ok()) return runs.status();

@@ -78,26 +78,10 @@ std::string FileMedia::PathOf(uint32_t unit, uint64_t generation) const {
   return Cat(DirectoryOf(DirectoryNumber(generation)), "/", NameOf(unit, generation));
 }
 
-Result<std::unique_ptr<FileMedia>> FileMedia::OpenBlocking(io::Disk& disk, const FileOptions& options) {
-  DFKV_RETURN_IF_ERROR(disk.MakeDirectories(options.directory));
-  auto lock = disk.Lock(options.directory);
-  if (!lock.ok()) return lock.status();
-  MetaRequest request;
-  request.directory = options.directory;
-  request.engine = kEngineFile;
-  request.extent_bytes = options.extent_bytes;
-  request.copy = "table";  // where the slab engine has it, too: either refuses the other's directory by it
-  auto opened = OpenMetaBlocking(disk, request);
+Result<std::unique_ptr<FileMedia>> FileMedia::OpenBlocking(io::Disk& disk, const MediaOptions& options) {
+  auto opened = OpenDirectoryBlocking(disk, kEngineFile, options);
   if (!opened.ok()) return opened.status();
   const MetaBlock& meta = opened->meta;
-  const uint64_t extents = options.capacity_bytes / meta.extent_bytes;
-  if (extents == 0) {
-    return Status(Code::kInvalid, Cat(options.directory, ": capacity ", FormatBytes(options.capacity_bytes),
-                                      " is less than one extent of ", FormatBytes(meta.extent_bytes)));
-  }
-  if (extents * (meta.extent_bytes / kBlockBytes) >= UINT32_MAX) {
-    return Status(Code::kInvalid, Cat(options.directory, ": at most 16 TiB per directory"));
-  }
   auto space = disk.Space(options.directory);
   if (!space.ok()) return space.status();
   if (space->total < options.capacity_bytes) {
@@ -105,10 +89,9 @@ Result<std::unique_ptr<FileMedia>> FileMedia::OpenBlocking(io::Disk& disk, const
                                       " of objects do not fit a filesystem of ", FormatBytes(space->total),
                                       ", of which ", FormatBytes(space->available), " are available"));
   }
-  std::unique_ptr<FileMedia> media(
-      new FileMedia(disk, options.directory, meta, static_cast<uint32_t>(extents)));
-  media->lock_ = std::move(*lock);
-  if (opened->to_write) DFKV_RETURN_IF_ERROR(WriteMetaBlocking(disk, options.directory, meta));
+  std::unique_ptr<FileMedia> media(new FileMedia(disk, options.directory, meta, opened->extents));
+  media->lock_ = std::move(opened->lock);
+  if (opened->meta_to_write) DFKV_RETURN_IF_ERROR(WriteMetaBlocking(disk, options.directory, meta));
   io::OpenOptions open;
   open.create = true;
   auto table = disk.Open(options.directory + "/table", open);

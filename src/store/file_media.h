@@ -26,12 +26,6 @@
 
 namespace dfkv::store {
 
-struct FileOptions {
-  std::string directory;
-  uint64_t capacity_bytes = 0;
-  uint64_t extent_bytes = 0;  // of a new directory; an existing one keeps its own
-};
-
 // Admits so many at a time, first come first served. Any reactor.
 class Turnstile {
  public:
@@ -51,7 +45,7 @@ class FileMedia final : public Media {
 
   // Opens or makes the directories; holds the directory's lock. Locked, NoSpace, IoError, Invalid,
   // Unsupported.
-  static Result<std::unique_ptr<FileMedia>> OpenBlocking(io::Disk& disk, const FileOptions& options);
+  static Result<std::unique_ptr<FileMedia>> OpenBlocking(io::Disk& disk, const MediaOptions& options);
   ~FileMedia() override = default;
 
   const SizeClasses& classes() const { return classes_; }

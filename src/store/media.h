@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -37,6 +38,13 @@ struct RecoveryCounts {
   uint64_t corrupt = 0;        // neither empty nor valid in their place
   uint64_t scanned_bytes = 0;  // of the table
   uint64_t unreadable = 0;     // parts of the table that could not be read
+};
+
+// The directory of one disk, for an engine to open.
+struct MediaOptions {
+  std::string directory;
+  uint64_t capacity_bytes = 0;
+  uint64_t extent_bytes = 0;  // of a new directory; an existing one keeps its own
 };
 
 class Media {

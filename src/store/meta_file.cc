@@ -35,12 +35,12 @@ Found ReadBlock(io::Disk& disk, const std::string& path) {
   return found;
 }
 
-MetaBlock NewMeta(const MetaRequest& request) {
+MetaBlock NewMeta(uint32_t engine, uint64_t extent_bytes) {
   MetaBlock meta{};
   Random random(SeedFromSystem());
   random.Fill(meta.salt);
-  meta.extent_bytes = request.extent_bytes;
-  meta.engine = request.engine;
+  meta.extent_bytes = extent_bytes;
+  meta.engine = engine;
   SealMeta(&meta);
   return meta;
 }
@@ -68,14 +68,14 @@ namespace {
 // The block of directory/meta, or of its copy where the first cannot be read. A foreign version counts only
 // when the copy does not contradict it: a program that changes the format changes both, while damage hits
 // one.
-Found ReadEither(io::Disk& disk, const MetaRequest& request, const std::string& path, bool* from_copy) {
+Found ReadEither(io::Disk& disk, const std::string& directory, const std::string& path, bool* from_copy) {
   Found found = ReadBlock(disk, path);
   *from_copy = false;
-  if (found.state == MetaState::kValid || request.copy.empty()) return found;
-  Found copy = ReadBlock(disk, Cat(request.directory, "/", request.copy));
+  if (found.state == MetaState::kValid) return found;
+  Found copy = ReadBlock(disk, directory + "/table");
   if (copy.state == MetaState::kValid) {
     DFKV_PROBE("meta: restored from its copy");
-    LogWarn(path, ": missing or damaged; restored from the copy in ", request.copy);
+    LogWarn(path, ": missing or damaged; restored from the copy in table");
     *from_copy = true;
     return copy;
   }
@@ -83,12 +83,10 @@ Found ReadEither(io::Disk& disk, const MetaRequest& request, const std::string& 
   return copy;
 }
 
-}  // namespace
-
-Result<OpenedMeta> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) {
-  const std::string path = request.directory + "/meta";
+Status ReadMeta(io::Disk& disk, uint32_t engine, const MediaOptions& options, OpenedDirectory* opened) {
+  const std::string path = options.directory + "/meta";
   bool from_copy = false;
-  Found found = ReadEither(disk, request, path, &from_copy);
+  Found found = ReadEither(disk, options.directory, path, &from_copy);
   if (found.state == MetaState::kForeign) {
     return Status(Code::kUnsupported,
                   Cat(path, ": format version ", found.version, "; this program reads version ",
@@ -99,17 +97,41 @@ Result<OpenedMeta> OpenMetaBlocking(io::Disk& disk, const MetaRequest& request) 
                                           ": not a meta block of this program; remove the directory's "
                                           "files to start empty, or use another directory"));
   }
-  if (found.state == MetaState::kValid && found.meta.engine != request.engine) {
+  if (found.state == MetaState::kValid && found.meta.engine != engine) {
     return Status(Code::kUnsupported,
                   Cat(path, ": written by engine ", found.meta.engine == kEngineSlab ? "slab" : "file",
                       "; choose that engine or another directory"));
   }
   const bool made = found.state == MetaState::kDamaged;
   if (made) {
-    if (disk.List(request.directory).ok()) DFKV_PROBE("meta: a new one is made");
-    found.meta = NewMeta(request);
+    if (disk.List(options.directory).ok()) DFKV_PROBE("meta: a new one is made");
+    found.meta = NewMeta(engine, options.extent_bytes);
   }
-  return OpenedMeta{found.meta, made || from_copy};
+  opened->meta = found.meta;
+  opened->meta_to_write = made || from_copy;
+  return Ok();
+}
+
+}  // namespace
+
+Result<OpenedDirectory> OpenDirectoryBlocking(io::Disk& disk, uint32_t engine, const MediaOptions& options) {
+  DFKV_RETURN_IF_ERROR(disk.MakeDirectories(options.directory));
+  auto lock = disk.Lock(options.directory);
+  if (!lock.ok()) return lock.status();
+  OpenedDirectory opened;
+  opened.lock = std::move(*lock);
+  DFKV_RETURN_IF_ERROR(ReadMeta(disk, engine, options, &opened));
+  const uint64_t extent_bytes = opened.meta.extent_bytes;
+  const uint64_t extents = options.capacity_bytes / extent_bytes;
+  if (extents == 0) {
+    return Status(Code::kInvalid, Cat(options.directory, ": capacity ", FormatBytes(options.capacity_bytes),
+                                      " is less than one extent of ", FormatBytes(extent_bytes)));
+  }
+  if (extents * (extent_bytes / kBlockBytes) >= UINT32_MAX) {
+    return Status(Code::kInvalid, Cat(options.directory, ": at most 16 TiB per directory"));
+  }
+  opened.extents = static_cast<uint32_t>(extents);
+  return opened;
 }
 
 }  // namespace dfkv::store

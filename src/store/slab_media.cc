@@ -24,7 +24,7 @@ iovec Piece(const std::byte* data, uint64_t size) {
 }
 
 // Grows or repairs the slab. The space is the file's from now on.
-Status ReserveSlab(io::Disk& disk, io::File& slab, const SlabOptions& options, uint64_t wanted,
+Status ReserveSlab(io::Disk& disk, io::File& slab, const MediaOptions& options, uint64_t wanted,
                    uint64_t* kept) {
   auto size = slab.SizeBlocking();
   if (!size.ok()) return size.status();
@@ -74,29 +74,14 @@ SlabMedia::SlabMedia(const MetaBlock& meta, uint32_t extents)
       extents_(extents),
       region_bytes_(meta.extent_bytes / kBlockBytes * kRecordBytes) {}
 
-Result<std::unique_ptr<SlabMedia>> SlabMedia::OpenBlocking(io::Disk& disk, const SlabOptions& options) {
-  DFKV_RETURN_IF_ERROR(disk.MakeDirectories(options.directory));
-  auto lock = disk.Lock(options.directory);
-  if (!lock.ok()) return lock.status();
-  MetaRequest request;
-  request.directory = options.directory;
-  request.engine = kEngineSlab;
-  request.extent_bytes = options.extent_bytes;
-  request.copy = "table";
-  auto opened = OpenMetaBlocking(disk, request);
+Result<std::unique_ptr<SlabMedia>> SlabMedia::OpenBlocking(io::Disk& disk, const MediaOptions& options) {
+  auto opened = OpenDirectoryBlocking(disk, kEngineSlab, options);
   if (!opened.ok()) return opened.status();
   const MetaBlock* meta = &opened->meta;
-  const uint64_t extents = options.capacity_bytes / meta->extent_bytes;
-  if (extents == 0) {
-    return Status(Code::kInvalid, Cat(options.directory, ": capacity ", FormatBytes(options.capacity_bytes),
-                                      " is less than one extent of ", FormatBytes(meta->extent_bytes)));
-  }
-  if (extents * (meta->extent_bytes / kBlockBytes) >= UINT32_MAX) {
-    return Status(Code::kInvalid, Cat(options.directory, ": at most 16 TiB per directory"));
-  }
-  std::unique_ptr<SlabMedia> media(new SlabMedia(*meta, static_cast<uint32_t>(extents)));
+  const uint64_t extents = opened->extents;
+  std::unique_ptr<SlabMedia> media(new SlabMedia(*meta, opened->extents));
   media->directory_ = options.directory;
-  media->lock_ = std::move(*lock);
+  media->lock_ = std::move(opened->lock);
   io::OpenOptions open;
   open.create = true;
   auto table = disk.Open(options.directory + "/table", open);
@@ -109,7 +94,7 @@ Result<std::unique_ptr<SlabMedia>> SlabMedia::OpenBlocking(io::Disk& disk, const
   DFKV_RETURN_IF_ERROR(
       ReserveSlab(disk, *media->slab_, options, extents * meta->extent_bytes, &media->slab_bytes_kept_));
   // Only now: a start that is refused leaves no geometry behind.
-  if (opened->to_write) DFKV_RETURN_IF_ERROR(WriteMetaBlocking(disk, options.directory, *meta));
+  if (opened->meta_to_write) DFKV_RETURN_IF_ERROR(WriteMetaBlocking(disk, options.directory, *meta));
   DFKV_RETURN_IF_ERROR(media->table_->ResizeBlocking(kTableHeader + extents * media->region_bytes_, false));
   DFKV_RETURN_IF_ERROR(WriteMetaCopyBlocking(*media->table_, *meta));
   DFKV_RETURN_IF_ERROR(media->table_->SyncBlocking());  // it is to be there when the first one is damaged

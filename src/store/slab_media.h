@@ -14,16 +14,10 @@
 
 namespace dfkv::store {
 
-struct SlabOptions {
-  std::string directory;
-  uint64_t capacity_bytes = 0;
-  uint64_t extent_bytes = 0;  // of a new directory; an existing one keeps its own
-};
-
 class SlabMedia final : public Media {
  public:
   // Opens or makes the files; holds the directory's lock. Locked, NoSpace, IoError, Invalid, Unsupported.
-  static Result<std::unique_ptr<SlabMedia>> OpenBlocking(io::Disk& disk, const SlabOptions& options);
+  static Result<std::unique_ptr<SlabMedia>> OpenBlocking(io::Disk& disk, const MediaOptions& options);
   ~SlabMedia() override = default;
 
   const SizeClasses& classes() const { return classes_; }
