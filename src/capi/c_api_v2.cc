@@ -1,8 +1,8 @@
 // ABI v2. Layouts, numbers and return conventions are FROZEN: existing connectors load them through ctypes.
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -78,12 +78,12 @@ Status CheckOptions(const dfkv_client_options_v2* options) {
 dfkv_client_t OpenV2(const dfkv_client_options_v2* options) {
   Status status = CheckOptions(options);
   if (status.ok()) {
-    OpenRequest request;
-    request.members = TextOf(options->members);
-    request.members_required = false;
-    request.key_namespace.assign(static_cast<const char*>(options->key_namespace),
-                                 options->key_namespace_len);
-    Result<ClientRef> client = OpenClient(request);
+    Result<ClientRef> client = OpenClient([options](client::ClientOptions* wanted) {
+      wanted->members = TextOf(options->members);
+      wanted->members_required = false;
+      wanted->key_namespace.assign(static_cast<const char*>(options->key_namespace),
+                                   options->key_namespace_len);
+    });
     if (client.ok()) return AddHandle(std::move(*client));
     status = client.status();
   }
@@ -106,33 +106,15 @@ int FlagOf(Good good, Code code) {
   return code == Code::kOk || (good == Good::kGone && code == Code::kNotFound) ? 1 : 0;
 }
 
-int OnKey(Good good, dfkv_client_t handle, const void* key, uint64_t key_len,
-          Status (Client::*function)(std::span<const ByteSpan>, const client::CallOptions&,
-                                     std::span<ItemResult>)) {
+using KeysFunction = Status (Client::*)(std::span<const ByteSpan>, const client::CallOptions&,
+                                        std::span<ItemResult>);
+
+int OnKey(Good good, dfkv_client_t handle, const void* key, uint64_t key_len, KeysFunction function) {
   const ClientRef client = FindHandle(handle);
   if (!client) return 0;
   const ByteSpan name = KeyOf(key, key_len);
   ItemResult result;
   return ((*client).*function)({&name, 1}, {}, {&result, 1}).ok() ? FlagOf(good, result.code) : 0;
-}
-
-int BatchOnKeys(Good good, dfkv_client_t handle, const void* const* keys, const uint64_t* key_lens, int n,
-                int* out,
-                Status (Client::*function)(std::span<const ByteSpan>, const client::CallOptions&,
-                                           std::span<ItemResult>)) {
-  if (n < 0) return -1;
-  const auto count = static_cast<size_t>(n);
-  if (out != nullptr) std::fill_n(out, count, 0);
-  const ClientRef client = FindHandle(handle);
-  if (!client) return -1;
-  if (n == 0) return 0;
-  if (keys == nullptr || key_lens == nullptr || out == nullptr) return -1;
-  std::vector<ByteSpan> names(count);
-  for (size_t i = 0; i < count; ++i) names[i] = KeyOf(keys[i], key_lens[i]);
-  std::vector<ItemResult> results(count);
-  if (!((*client).*function)(names, {}, results).ok()) return -1;
-  for (size_t i = 0; i < count; ++i) out[i] = FlagOf(good, results[i].code);
-  return 0;
 }
 
 int Get(dfkv_client_t handle, ByteSpan key, MutableByteSpan into, bool exact, uint64_t* out_len) {
@@ -196,6 +178,15 @@ struct Keys {
   const uint64_t* lens;
 };
 
+int OnKeys(Client& client, Keys keys, Good good, int* out, size_t count, KeysFunction function) {
+  std::vector<ByteSpan> names(count);
+  for (size_t i = 0; i < count; ++i) names[i] = KeyOf(keys.keys[i], keys.lens[i]);
+  std::vector<ItemResult> results(count);
+  if (!(client.*function)(names, {}, results).ok()) return -1;
+  for (size_t i = 0; i < count; ++i) out[i] = FlagOf(good, results[i].code);
+  return 0;
+}
+
 int Put(Client& client, Keys keys, const Values<ByteSpan>& values, const std::vector<bool>& good, int* out) {
   const size_t count = good.size();
   std::vector<PutItem> items(count);
@@ -233,11 +224,27 @@ int GetBatch(Client& client, Keys keys, const Values<MutableByteSpan>& values, c
   return 0;
 }
 
-// Zeroes the outputs that are there.
-void Zero(int n, int* flags, uint64_t* lengths) {
-  if (n <= 0) return;
-  if (flags != nullptr) std::fill_n(flags, n, 0);
-  if (lengths != nullptr) std::fill_n(lengths, n, 0);
+// A batch call: zeroes the outputs that are there, then runs body(client, count) when the handle lives and no
+// array is missing.
+struct Batch {
+  dfkv_client_t client;
+  int n;
+  int* flags;
+  uint64_t* lengths = nullptr;
+};
+
+template <typename Body>
+int RunBatch(const Batch& batch, std::initializer_list<const void*> arrays, const Body& body) noexcept {
+  const size_t count = batch.n > 0 ? static_cast<size_t>(batch.n) : 0;
+  if (batch.flags != nullptr) std::fill_n(batch.flags, count, 0);
+  if (batch.lengths != nullptr) std::fill_n(batch.lengths, count, 0);
+  return NoThrow(-1, [&] {
+    const ClientRef ref = FindHandle(batch.client);
+    if (!ref || batch.n < 0) return -1;
+    if (count == 0) return 0;
+    if (batch.flags == nullptr || std::find(arrays.begin(), arrays.end(), nullptr) != arrays.end()) return -1;
+    return body(*ref, count);
+  });
 }
 
 }  // namespace
@@ -297,84 +304,63 @@ const char* dfkv_transport_mode(dfkv_client_t client) {
 
 int dfkv_batch_put(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, const void** ptrs,
                    const uint64_t* sizes, int n, int* out_ok) {
-  Zero(n, out_ok, nullptr);
-  return NoThrow(-1, [&] {
-    const ClientRef ref = FindHandle(client);
-    if (!ref || n < 0) return -1;
-    if (n == 0) return 0;
-    if (!keys || !key_lens || !ptrs || !sizes || !out_ok) return -1;
-    std::vector<bool> good(static_cast<size_t>(n));
-    const auto values = OneBufferEach<ByteSpan>(ptrs, sizes, good.size(), good);
-    return Put(*ref, {keys, key_lens}, values, good, out_ok);
+  return RunBatch({client, n, out_ok}, {keys, key_lens, ptrs, sizes}, [&](Client& on, size_t count) {
+    std::vector<bool> good(count);
+    return Put(on, {keys, key_lens}, OneBufferEach<ByteSpan>(ptrs, sizes, count, good), good, out_ok);
   });
 }
 
 int dfkv_batch_get(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, void** ptrs,
                    const uint64_t* sizes, int n, int* out_hit) {
-  Zero(n, out_hit, nullptr);
-  return NoThrow(-1, [&] {
-    const ClientRef ref = FindHandle(client);
-    if (!ref || n < 0) return -1;
-    if (n == 0) return 0;
-    if (!keys || !key_lens || !ptrs || !sizes || !out_hit) return -1;
-    std::vector<bool> good(static_cast<size_t>(n));
-    const auto values = OneBufferEach<MutableByteSpan>(ptrs, sizes, good.size(), good);
-    return GetBatch(*ref, {keys, key_lens}, values, good, {out_hit, nullptr});
+  return RunBatch({client, n, out_hit}, {keys, key_lens, ptrs, sizes}, [&](Client& on, size_t count) {
+    std::vector<bool> good(count);
+    const auto values = OneBufferEach<MutableByteSpan>(ptrs, sizes, count, good);
+    return GetBatch(on, {keys, key_lens}, values, good, {out_hit, nullptr});
   });
 }
 
 int dfkv_batch_get_auto(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, void** ptrs,
                         const uint64_t* caps, int n, int* out_hit, uint64_t* out_len) {
-  Zero(n, out_hit, out_len);
-  return NoThrow(-1, [&] {
-    const ClientRef ref = FindHandle(client);
-    if (!ref || n < 0) return -1;
-    if (n == 0) return 0;
-    if (!keys || !key_lens || !ptrs || !caps || !out_hit || !out_len) return -1;
-    std::vector<bool> good(static_cast<size_t>(n));
-    const auto values = OneBufferEach<MutableByteSpan>(ptrs, caps, good.size(), good);
-    return GetBatch(*ref, {keys, key_lens}, values, good, {out_hit, out_len});
+  const Batch batch = {client, n, out_hit, out_len};
+  return RunBatch(batch, {keys, key_lens, ptrs, caps, out_len}, [&](Client& on, size_t count) {
+    std::vector<bool> good(count);
+    const auto values = OneBufferEach<MutableByteSpan>(ptrs, caps, count, good);
+    return GetBatch(on, {keys, key_lens}, values, good, {out_hit, out_len});
   });
 }
 
 int dfkv_batch_exist(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, int n,
                      int* out_exist) {
-  return NoThrow(
-      -1, [&] { return BatchOnKeys(Good::kPresent, client, keys, key_lens, n, out_exist, &Client::Exist); });
+  return RunBatch({client, n, out_exist}, {keys, key_lens}, [&](Client& on, size_t count) {
+    return OnKeys(on, {keys, key_lens}, Good::kPresent, out_exist, count, &Client::Exist);
+  });
 }
 
 int dfkv_batch_remove(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens, int n,
                       int* out_ok) {
-  return NoThrow(
-      -1, [&] { return BatchOnKeys(Good::kGone, client, keys, key_lens, n, out_ok, &Client::Remove); });
+  return RunBatch({client, n, out_ok}, {keys, key_lens}, [&](Client& on, size_t count) {
+    return OnKeys(on, {keys, key_lens}, Good::kGone, out_ok, count, &Client::Remove);
+  });
 }
 
 int dfkv_batch_put_sg(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens,
                       const void*** ptrs, const uint64_t** sizes, const int* num_bufs, int n, int* out_ok) {
-  Zero(n, out_ok, nullptr);
-  return NoThrow(-1, [&] {
-    const ClientRef ref = FindHandle(client);
-    if (!ref || n < 0) return -1;
-    if (n == 0) return 0;
-    if (!keys || !key_lens || !ptrs || !sizes || !num_bufs || !out_ok) return -1;
-    std::vector<bool> good(static_cast<size_t>(n));
-    const auto values = ManyBuffersEach<ByteSpan>(ptrs, sizes, num_bufs, good.size(), good);
-    return Put(*ref, {keys, key_lens}, values, good, out_ok);
-  });
+  return RunBatch({client, n, out_ok}, {keys, key_lens, ptrs, sizes, num_bufs},
+                  [&](Client& on, size_t count) {
+                    std::vector<bool> good(count);
+                    const auto values = ManyBuffersEach<ByteSpan>(ptrs, sizes, num_bufs, count, good);
+                    return Put(on, {keys, key_lens}, values, good, out_ok);
+                  });
 }
 
 int dfkv_batch_get_auto_sg(dfkv_client_t client, const void* const* keys, const uint64_t* key_lens,
                            void*** dsts, const uint64_t** caps, const int* num_dsts, int n, int* out_hit,
                            uint64_t* out_len) {
-  Zero(n, out_hit, out_len);
-  return NoThrow(-1, [&] {
-    const ClientRef ref = FindHandle(client);
-    if (!ref || n < 0) return -1;
-    if (n == 0) return 0;
-    if (!keys || !key_lens || !dsts || !caps || !num_dsts || !out_hit || !out_len) return -1;
-    std::vector<bool> good(static_cast<size_t>(n));
-    const auto values = ManyBuffersEach<MutableByteSpan>(dsts, caps, num_dsts, good.size(), good);
-    return GetBatch(*ref, {keys, key_lens}, values, good, {out_hit, out_len});
+  const Batch batch = {client, n, out_hit, out_len};
+  return RunBatch(batch, {keys, key_lens, dsts, caps, num_dsts, out_len}, [&](Client& on, size_t count) {
+    std::vector<bool> good(count);
+    const auto values = ManyBuffersEach<MutableByteSpan>(dsts, caps, num_dsts, count, good);
+    return GetBatch(on, {keys, key_lens}, values, good, {out_hit, out_len});
   });
 }
 

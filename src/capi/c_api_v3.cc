@@ -77,7 +77,7 @@ Result<Call> BeginCall(dfkv_client_t handle, const dfkv_call_options3* options) 
   return call;
 }
 
-Result<OpenRequest> RequestOf(const dfkv_open_options3* options) {
+Status CheckOptions(const dfkv_open_options3* options) {
   if (options == nullptr) return Bad("options is NULL");
   if (options->struct_size < sizeof *options) return Bad("struct_size is smaller than dfkv_open_options3");
   if ((options->flags & ~DFKV_OPEN3_NO_VERIFY) != 0) return Bad("flags has an unknown bit");
@@ -85,19 +85,26 @@ Result<OpenRequest> RequestOf(const dfkv_open_options3* options) {
   if (options->key_namespace == nullptr || options->key_namespace_len == 0) {
     return Bad("key_namespace is empty");
   }
-  OpenRequest request;
-  if (options->members != nullptr) request.members = options->members;
-  request.key_namespace.assign(static_cast<const char*>(options->key_namespace), options->key_namespace_len);
-  request.verify = (options->flags & DFKV_OPEN3_NO_VERIFY) == 0;
-  request.min_rate = options->min_rate_bytes;
-  request.stall_ms = options->stall_ms;
-  request.connect_ms = options->connect_ms;
-  request.calls_max = options->calls_max;
-  request.idle_ms = options->idle_ms;
-  request.peer_cooldown_ms = options->peer_cooldown_ms;
-  request.peer_cooldown_max_ms = options->peer_cooldown_max_ms;
-  request.spin_us = options->spin_us;
-  return request;
+  return Ok();
+}
+
+template <typename T>
+void Choose(T* field, T wanted) {
+  if (wanted != 0) *field = wanted;
+}
+
+void Wish(const dfkv_open_options3& options, client::ClientOptions* wanted) {
+  if (options.members != nullptr) wanted->members = options.members;
+  wanted->key_namespace.assign(static_cast<const char*>(options.key_namespace), options.key_namespace_len);
+  if ((options.flags & DFKV_OPEN3_NO_VERIFY) != 0) wanted->verify = false;
+  Choose(&wanted->min_rate, options.min_rate_bytes);
+  Choose(&wanted->stall_ms, options.stall_ms);
+  Choose(&wanted->connect_ms, options.connect_ms);
+  Choose(&wanted->lanes_max, options.calls_max);
+  Choose(&wanted->idle_ms, options.idle_ms);
+  Choose(&wanted->peer_cooldown_ms, options.peer_cooldown_ms);
+  Choose(&wanted->peer_cooldown_max_ms, options.peer_cooldown_max_ms);
+  Choose(&wanted->spin_us, options.spin_us);
 }
 
 ByteSpan Bytes(const void* ptr, uint64_t len) {
@@ -304,9 +311,9 @@ int dfkv_open3(const dfkv_open_options3* options, dfkv_client_t* out_client) {
   if (out_client != nullptr) *out_client = nullptr;
   return Run("dfkv_open3", [&]() -> Status {
     if (out_client == nullptr) return Bad("out_client is NULL");
-    const Result<OpenRequest> request = RequestOf(options);
-    if (!request.ok()) return request.status();
-    Result<ClientRef> client = OpenClient(*request);
+    DFKV_RETURN_IF_ERROR(CheckOptions(options));
+    Result<ClientRef> client =
+        OpenClient([options](client::ClientOptions* wanted) { Wish(*options, wanted); });
     if (!client.ok()) return client.status();
     *out_client = AddHandle(std::move(*client));
     return Ok();

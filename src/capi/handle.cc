@@ -46,11 +46,6 @@ void ReadEnvironmentInto(Environment* environment) {
   if (!level.ok()) LogWarn("DFKV_LOG: ", level.status().message());
 }
 
-template <typename T>
-void Choose(T* field, T wanted) {
-  if (wanted != 0) *field = wanted;
-}
-
 }  // namespace
 
 dfkv_client_t AddHandle(ClientRef client) {
@@ -78,25 +73,14 @@ ClientRef TakeHandle(dfkv_client_t handle) {
   return client;
 }
 
-Result<ClientRef> OpenClient(const OpenRequest& wanted) {
+Result<ClientRef> OpenClient(const std::function<void(client::ClientOptions*)>& wish) {
   Environment environment;
   ReadEnvironmentInto(&environment);
   if (environment.rdma) {
     return Status(Code::kUnsupported, "DFKV_RDMA asks for RDMA, which this version does not have");
   }
   client::ClientOptions& options = environment.client;
-  options.members = wanted.members;
-  options.members_required = wanted.members_required;
-  options.key_namespace = wanted.key_namespace;
-  options.verify = options.verify && wanted.verify;
-  Choose(&options.min_rate, wanted.min_rate);
-  Choose(&options.stall_ms, wanted.stall_ms);
-  Choose(&options.connect_ms, wanted.connect_ms);
-  Choose(&options.lanes_max, wanted.calls_max);
-  Choose(&options.idle_ms, wanted.idle_ms);
-  Choose(&options.peer_cooldown_ms, wanted.peer_cooldown_ms);
-  Choose(&options.peer_cooldown_max_ms, wanted.peer_cooldown_max_ms);
-  Choose(&options.spin_us, wanted.spin_us);
+  wish(&options);
   options.peer_cooldown_max_ms = std::max(options.peer_cooldown_max_ms, options.peer_cooldown_ms);
   Result<std::unique_ptr<client::Client>> client = client::Client::Open(options);
   if (!client.ok()) return client.status();

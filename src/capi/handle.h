@@ -2,6 +2,7 @@
 // table, so that a closed or invented one makes a call fail instead of crashing it. Any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,23 +20,9 @@ dfkv_client_t AddHandle(ClientRef client);
 ClientRef FindHandle(dfkv_client_t handle);  // null: closed, or never given
 ClientRef TakeHandle(dfkv_client_t handle);  // the same, and the handle is closed
 
-// Opens a client; fields that are 0 in `wanted` come from the environment or the defaults. Invalid names the
-// option; Unsupported: the environment asks for RDMA.
-struct OpenRequest {
-  std::string members;
-  std::string key_namespace;
-  bool members_required = true;
-  bool verify = true;
-  uint64_t min_rate = 0;
-  uint32_t stall_ms = 0;
-  uint32_t connect_ms = 0;
-  uint32_t calls_max = 0;
-  uint32_t idle_ms = 0;
-  uint32_t peer_cooldown_ms = 0;
-  uint32_t peer_cooldown_max_ms = 0;
-  uint32_t spin_us = 0;
-};
-Result<ClientRef> OpenClient(const OpenRequest& wanted);
+// Opens a client: `wish` changes options that come from the environment or are the defaults. Invalid names
+// the option; Unsupported: the environment asks for RDMA.
+Result<ClientRef> OpenClient(const std::function<void(client::ClientOptions*)>& wish);
 
 // The calling thread's text for dfkv_last_error.
 void SetLastError(std::string_view text);
