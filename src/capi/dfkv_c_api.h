@@ -200,7 +200,8 @@ int dfkv_exist3(dfkv_client_t client, const void* key, uint64_t key_len, const d
 int dfkv_remove3(dfkv_client_t client, const void* key, uint64_t key_len, const dfkv_call_options3* options);
 int dfkv_lookup3(dfkv_client_t client, const void* key, uint64_t key_len, uint64_t* out_len,
                  const dfkv_call_options3* options);
-/* How many of the first keys are all present. One round trip, whatever their number. */
+/* How many of the first keys are all present. One round trip to each node, whatever their number. A key whose
+ * node cannot be reached, or does not answer in time, counts as absent. */
 int dfkv_match3(dfkv_client_t client, const dfkv_key3* keys, uint64_t count, uint64_t* out_present,
                 const dfkv_call_options3* options);
 
@@ -220,8 +221,8 @@ int dfkv_batch_lookup3(dfkv_client_t client, const dfkv_key3* keys, uint64_t cou
 int dfkv_node_stats3(dfkv_client_t client, const char* member, char* buf, uint64_t cap, uint64_t* out_len,
                      const dfkv_call_options3* options);
 
-/* Why the last call on this thread that failed as a whole did so; "" when it did not. The text stays until
- * the thread's next call. */
+/* Why this thread's last call of dfkv_open_v2 or of a function that ends in 3 failed as a whole; "" when it
+ * did not fail, or missed. The text stays until the next such call. */
 const char* dfkv_last_error(void);
 /* "NotFound"; "Unknown" for a number outside the table. */
 const char* dfkv_code_name3(int code);
