@@ -3,9 +3,14 @@
 usage: layout_test.py PROGRAM   (the program built from layout.c)
 """
 import ctypes
+import pathlib
+import struct
 import subprocess
 import sys
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python/src"))
+from dfkv import _abi, _native  # noqa: E402
 
 
 class dfkv_client_options_v2(ctypes.Structure):
@@ -18,42 +23,6 @@ class dfkv_client_options_v2(ctypes.Structure):
     ]
 
 
-class dfkv_open_options3(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_uint32), ("flags", c_uint32), ("members", c_char_p), ("key_namespace", c_void_p),
-        ("key_namespace_len", c_uint64), ("min_rate_bytes", c_uint64), ("stall_ms", c_uint32),
-        ("connect_ms", c_uint32), ("calls_max", c_uint32), ("idle_ms", c_uint32),
-        ("peer_cooldown_ms", c_uint32), ("peer_cooldown_max_ms", c_uint32), ("spin_us", c_uint32),
-        ("reserved0", c_uint32),
-    ]
-
-
-class dfkv_call_options3(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("deadline_ms", c_uint32), ("reserved0", c_uint32)]
-
-
-class dfkv_buffer3(ctypes.Structure):
-    _fields_ = [("ptr", c_void_p), ("len", c_uint64)]
-
-
-class dfkv_key3(ctypes.Structure):
-    _fields_ = [("key", c_void_p), ("key_len", c_uint64)]
-
-
-class dfkv_put_item3(ctypes.Structure):
-    _fields_ = [("key", c_void_p), ("key_len", c_uint64), ("buffers", c_void_p), ("num_buffers", c_uint32),
-                ("depth", c_uint32)]
-
-
-class dfkv_get_item3(ctypes.Structure):
-    _fields_ = [("key", c_void_p), ("key_len", c_uint64), ("buffers", c_void_p), ("num_buffers", c_uint32),
-                ("flags", c_uint32), ("offset", c_uint64)]
-
-
-class dfkv_result3(ctypes.Structure):
-    _fields_ = [("code", c_int32), ("reserved0", c_uint32), ("length", c_uint64)]
-
-
 # FROZEN: what existing connectors were compiled with.
 V2 = {
     "struct_size": 0, "abi_version": 4, "members": 8, "key_namespace": 16, "key_namespace_len": 24,
@@ -62,15 +31,29 @@ V2 = {
 }
 
 
+# The arrays of structs that the Python package packs by a format.
+FORMATS = {
+    "dfkv_put_item3": _native.PUT_ITEM, "dfkv_get_item3": _native.GET_ITEM, "dfkv_key3": _native.KEY,
+    "dfkv_buffer3": _native.BUFFER, "dfkv_result3": _native.RESULT.format.lstrip("="),
+}
+
+
 def mirrored():
     rows = set()
-    for struct in (dfkv_client_options_v2, dfkv_open_options3, dfkv_call_options3, dfkv_buffer3, dfkv_key3,
-                   dfkv_put_item3, dfkv_get_item3, dfkv_result3):
-        rows.add((struct.__name__, ".", 0, ctypes.sizeof(struct)))
-        for name, _ in struct._fields_:
-            field = getattr(struct, name)
-            rows.add((struct.__name__, name, field.offset, field.size))
+    for name, mirror in {"dfkv_client_options_v2": dfkv_client_options_v2, **_abi.STRUCTS}.items():
+        rows.add((name, ".", 0, ctypes.sizeof(mirror)))
+        for field_name, _ in mirror._fields_:
+            field = getattr(mirror, field_name)
+            rows.add((name, field_name, field.offset, field.size))
     return rows
+
+
+def misfit(name, layout):
+    """What a format says of a struct, where that is wrong."""
+    fields = [getattr(_abi.STRUCTS[name], field) for field, _ in _abi.STRUCTS[name]._fields_]
+    sizes = [struct.calcsize("=" + letter) for letter in layout]
+    good = sizes == [field.size for field in fields] and sum(sizes) == ctypes.sizeof(_abi.STRUCTS[name])
+    return [] if good else [f"{name} is packed as {layout}"]
 
 
 def main():
@@ -80,6 +63,7 @@ def main():
     lines = [line.split() for line in ran.stdout.splitlines()]
     compiled = {(struct, name, int(offset), int(size)) for struct, name, offset, size in lines}
     differences = sorted(compiled ^ mirrored())
+    differences += [text for name, layout in FORMATS.items() for text in misfit(name, layout)]
     if differences:
         sys.exit("the header and the ctypes mirror differ:\n" + "\n".join(map(str, differences)))
     v2 = {name: offset for struct, name, offset, _ in compiled if struct == "dfkv_client_options_v2" and name != "."}

@@ -11,12 +11,16 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
-from ctypes import byref, c_char_p, c_int, c_int32, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "python/src"))
+from dfkv import _abi  # noqa: E402
+
 PROGRAMS = pathlib.Path(os.environ.get("DFKV_PROGRAMS", ROOT / "build/release/bin"))
 LIBRARY = os.environ.get("DFKV_LIBRARY", str(PROGRAMS.parent / "lib/libdfkv.so"))
 START_S = 60
@@ -190,40 +194,6 @@ def wait_for(condition, seconds=20, what="the condition"):
 # --- libdfkv.so ---
 
 
-class OpenOptions3(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("members", c_char_p), ("key_namespace", c_void_p),
-                ("key_namespace_len", c_uint64), ("min_rate_bytes", c_uint64), ("stall_ms", c_uint32),
-                ("connect_ms", c_uint32), ("calls_max", c_uint32), ("idle_ms", c_uint32),
-                ("peer_cooldown_ms", c_uint32), ("peer_cooldown_max_ms", c_uint32), ("spin_us", c_uint32),
-                ("reserved0", c_uint32)]
-
-
-class CallOptions3(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("deadline_ms", c_uint32), ("reserved0", c_uint32)]
-
-
-class Buffer3(ctypes.Structure):
-    _fields_ = [("ptr", c_void_p), ("len", c_uint64)]
-
-
-class Key3(ctypes.Structure):
-    _fields_ = [("key", c_char_p), ("key_len", c_uint64)]
-
-
-class PutItem3(ctypes.Structure):
-    _fields_ = [("key", c_char_p), ("key_len", c_uint64), ("buffers", c_void_p), ("num_buffers", c_uint32),
-                ("depth", c_uint32)]
-
-
-class GetItem3(ctypes.Structure):
-    _fields_ = [("key", c_char_p), ("key_len", c_uint64), ("buffers", c_void_p), ("num_buffers", c_uint32),
-                ("flags", c_uint32), ("offset", c_uint64)]
-
-
-class Result3(ctypes.Structure):
-    _fields_ = [("code", c_int32), ("reserved0", c_uint32), ("length", c_uint64)]
-
-
 class Library:
     """One handle of libdfkv.so; calls return codes, and values where there are some. Any thread."""
 
@@ -233,16 +203,14 @@ class Library:
                      "dfkv_lookup3", "dfkv_match3", "dfkv_batch_put3", "dfkv_batch_get3"):
             getattr(self.lib, name).restype = c_int
         self.lib.dfkv_close.restype = None
-        self.namespace = ctypes.create_string_buffer(namespace, len(namespace))
         fields.setdefault("stall_ms", 10_000)  # a busy machine is no dead node
-        options = OpenOptions3(struct_size=ctypes.sizeof(OpenOptions3), members=members.encode(),
-                               key_namespace=ctypes.addressof(self.namespace), key_namespace_len=len(namespace),
-                               **fields)
+        options = _abi.OpenOptions(struct_size=ctypes.sizeof(_abi.OpenOptions), members=members.encode(),
+                               key_namespace=namespace, key_namespace_len=len(namespace), **fields)
         self.handle = c_void_p()
         code = self.lib.dfkv_open3(byref(options), byref(self.handle))
         if code != OK:
             raise AssertionError(f"dfkv_open3: {code}")
-        self.call = CallOptions3(ctypes.sizeof(CallOptions3), 0, deadline_ms, 0)
+        self.call = _abi.CallOptions(ctypes.sizeof(_abi.CallOptions), 0, deadline_ms, 0)
 
     def close(self):
         self.lib.dfkv_close(self.handle)
@@ -280,37 +248,29 @@ class Library:
         key = self._key(key)
         return self.lib.dfkv_remove3(self.handle, key, c_uint64(len(key)), byref(self.call))
 
+    def _batch(self, function, item_type, items):
+        """Results of [(key, buffer or bytes, size, what follows in the item)]."""
+        buffers = (_abi.Buffer * len(items))()
+        wanted = (item_type * len(items))()
+        results = (_abi.Result * len(items))()
+        held = [ctypes.create_string_buffer(self._key(key)) for key, *_ in items]
+        for i, (key, data, size, *rest) in enumerate(items):
+            buffers[i].ptr, buffers[i].len = ctypes.cast(data, c_void_p) if size else None, size
+            wanted[i] = item_type(ctypes.addressof(held[i]), len(self._key(key)), ctypes.addressof(buffers[i]), 1, *rest)
+        code = function(self.handle, wanted, c_uint64(len(items)), results, byref(self.call))
+        assert code == OK, code
+        return list(results)
+
     def batch_put(self, items):
         """Codes of [(key, value)]."""
-        buffers = (Buffer3 * len(items))()
-        wanted = (PutItem3 * len(items))()
-        results = (Result3 * len(items))()
-        held = []
-        for i, (key, value) in enumerate(items):
-            key = self._key(key)
-            buffers[i].ptr = ctypes.cast(c_char_p(value), c_void_p) if value else None
-            buffers[i].len = len(value)
-            held.append((key, value))
-            wanted[i] = PutItem3(key, len(key), ctypes.addressof(buffers[i]), 1, 0xFFFFFFFF)
-        code = self.lib.dfkv_batch_put3(self.handle, wanted, c_uint64(len(items)), results, byref(self.call))
-        assert code == OK, code
-        return [result.code for result in results]
+        rows = [(key, c_char_p(value), len(value), 0xFFFFFFFF) for key, value in items]
+        return [result.code for result in self._batch(self.lib.dfkv_batch_put3, _abi.PutItem, rows)]
 
     def batch_get(self, items):
         """(code, value or length) of [(key, cap)]."""
-        buffers = (Buffer3 * len(items))()
-        wanted = (GetItem3 * len(items))()
-        results = (Result3 * len(items))()
-        held = []
-        for i, (key, cap) in enumerate(items):
-            key = self._key(key)
-            into = ctypes.create_string_buffer(max(cap, 1))
-            held.append((key, into))
-            buffers[i].ptr, buffers[i].len = ctypes.addressof(into), cap
-            wanted[i] = GetItem3(key, len(key), ctypes.addressof(buffers[i]), 1, 0, 0)
-        code = self.lib.dfkv_batch_get3(self.handle, wanted, c_uint64(len(items)), results, byref(self.call))
-        assert code == OK, code
-        return [(r.code, held[i][1][:r.length] if r.code == OK else r.length) for i, r in enumerate(results)]
+        rows = [(key, ctypes.create_string_buffer(max(cap, 1)), cap, 0, 0) for key, cap in items]
+        results = self._batch(self.lib.dfkv_batch_get3, _abi.GetItem, rows)
+        return [(r.code, row[1][:r.length] if r.code == OK else r.length) for r, row in zip(results, rows)]
 
 
 # --- The wire protocol by hand (docs/PROTOCOL.md) ---

@@ -10,47 +10,17 @@ import threading
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_ssize_t, c_uint32, c_uint64, c_void_p
 from typing import Any, List, Optional, Tuple
 
+from ._abi import CallOptions, OpenOptions
+
 DEPTH_UNKNOWN = 0xFFFFFFFF
 
-# The layout of dfkv_put_item3, dfkv_get_item3, dfkv_key3, dfkv_buffer3 and dfkv_result3, for struct.
+# The layout of the structs of _abi that come in arrays, for struct: packing many at once is faster there.
 PUT_ITEM = "QQQII"
 GET_ITEM = "QQQIIQ"
 KEY = "QQ"
 BUFFER = "QQ"
 RESULT = struct.Struct("=iIQ")
 GET_RANGE = 1 << 1
-
-
-class OpenOptions(ctypes.Structure):
-    """dfkv_open_options3."""
-
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("members", c_char_p),
-        ("key_namespace", c_char_p),
-        ("key_namespace_len", c_uint64),
-        ("min_rate_bytes", c_uint64),
-        ("stall_ms", c_uint32),
-        ("connect_ms", c_uint32),
-        ("calls_max", c_uint32),
-        ("idle_ms", c_uint32),
-        ("peer_cooldown_ms", c_uint32),
-        ("peer_cooldown_max_ms", c_uint32),
-        ("spin_us", c_uint32),
-        ("reserved0", c_uint32),
-    ]
-
-
-class CallOptions(ctypes.Structure):
-    """dfkv_call_options3."""
-
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("deadline_ms", c_uint32),
-        ("reserved0", c_uint32),
-    ]
 
 
 class LibraryNotFound(OSError):
