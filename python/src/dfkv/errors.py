@@ -46,104 +46,68 @@ class DfkvError(Exception):
         if code is not None:
             self.code = code
 
+    def __init_subclass__(cls, code: Optional[Code] = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
+            _CLASSES[code] = cls
 
-class BusyError(DfkvError):
+
+_CLASSES: Dict[Code, Type[DfkvError]] = {}
+
+
+class BusyError(DfkvError, code=Code.BUSY):
     """Back-pressure: later it may work, nothing is broken."""
 
-    code = Code.BUSY
 
-
-class TimeoutError(DfkvError, builtins.TimeoutError):
+class TimeoutError(DfkvError, builtins.TimeoutError, code=Code.TIMEOUT):
     """The call's deadline passed."""
 
-    code = Code.TIMEOUT
 
-
-class CorruptError(DfkvError):
+class CorruptError(DfkvError, code=Code.CORRUPT):
     """The object was found, but failed its check. Treat it as a miss; a new put repairs it."""
 
-    code = Code.CORRUPT
 
-
-class TooSmallError(DfkvError):
+class TooSmallError(DfkvError, code=Code.TOO_SMALL):
     """The buffer is smaller than the object, which has `length` bytes."""
 
-    code = Code.TOO_SMALL
     length = 0
 
 
-class InvalidError(DfkvError, ValueError):
+class InvalidError(DfkvError, ValueError, code=Code.INVALID):
     """A bad argument, or a closed client."""
 
-    code = Code.INVALID
 
-
-class UnavailableError(DfkvError, ConnectionError):
+class UnavailableError(DfkvError, ConnectionError, code=Code.UNAVAILABLE):
     """The object's node cannot be reached, or is avoided since it failed."""
 
-    code = Code.UNAVAILABLE
 
-
-class StorageError(DfkvError):
+class StorageError(DfkvError, code=Code.IO_ERROR):
     """The node's disk, or this system, refused."""
 
-    code = Code.IO_ERROR
 
-
-class NoSpaceError(DfkvError):
+class NoSpaceError(DfkvError, code=Code.NO_SPACE):
     """The node has no space and may evict nothing."""
 
-    code = Code.NO_SPACE
 
-
-class QuotaError(DfkvError):
+class QuotaError(DfkvError, code=Code.QUOTA):
     """The tenant's quota is used up."""
 
-    code = Code.QUOTA
 
-
-class TooLargeError(DfkvError):
+class TooLargeError(DfkvError, code=Code.TOO_LARGE):
     """The value is larger than the largest object."""
 
-    code = Code.TOO_LARGE
 
-
-class RejectedError(DfkvError):
+class RejectedError(DfkvError, code=Code.REJECTED):
     """Refused by admission."""
 
-    code = Code.REJECTED
 
-
-class UnsupportedError(DfkvError):
+class UnsupportedError(DfkvError, code=Code.UNSUPPORTED):
     """This version, or the node, does not know it."""
 
-    code = Code.UNSUPPORTED
 
-
-class DeniedError(DfkvError):
+class DeniedError(DfkvError, code=Code.DENIED):
     """Not allowed."""
-
-    code = Code.DENIED
-
-
-_CLASSES: Dict[Code, Type[DfkvError]] = {
-    cls.code: cls
-    for cls in (
-        BusyError,
-        TimeoutError,
-        CorruptError,
-        TooSmallError,
-        InvalidError,
-        UnavailableError,
-        StorageError,
-        NoSpaceError,
-        QuotaError,
-        TooLargeError,
-        RejectedError,
-        UnsupportedError,
-        DeniedError,
-    )
-}
 
 
 def error_of(number: int, message: str) -> DfkvError:
