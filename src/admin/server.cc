@@ -9,7 +9,9 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -133,17 +135,21 @@ class HttpServer::Loop {
     if (connection->step == Step::kLinger) Discard(connection);
   }
 
+  // What can be read now, empty for nothing; at the peer's end the connection is done.
+  std::string_view Receive(Connection* connection) {
+    const iovec piece = {received_.data(), received_.size()};
+    const int64_t got = io::RecvNow(connection->fd.get(), &piece, 1);
+    if (WouldWait(got)) return {};
+    if (got > 0) return {received_.data(), static_cast<size_t>(got)};
+    connection->step = Step::kDone;
+    return {};
+  }
+
   void Read(Connection* connection) {
     for (int i = 0; i < kReadsPerTurn; ++i) {
-      char buffer[2048];
-      const iovec piece = {buffer, sizeof buffer};
-      const int64_t got = io::RecvNow(connection->fd.get(), &piece, 1);
-      if (WouldWait(got)) return;
-      if (got <= 0) {
-        connection->step = Step::kDone;
-        return;
-      }
-      connection->in.append(buffer, static_cast<size_t>(got));
+      const std::string_view received = Receive(connection);
+      if (received.empty()) return;
+      connection->in.append(received);
       Request request;
       const ParseState state = ParseRequest(connection->in, &request);
       if (state == ParseState::kComplete)
@@ -190,15 +196,7 @@ class HttpServer::Loop {
   }
 
   void Discard(Connection* connection) {
-    for (int i = 0; i < kReadsPerTurn; ++i) {
-      char buffer[2048];
-      const iovec piece = {buffer, sizeof buffer};
-      const int64_t got = io::RecvNow(connection->fd.get(), &piece, 1);
-      if (WouldWait(got)) return;
-      if (got <= 0) {
-        connection->step = Step::kDone;
-        return;
-      }
+    for (int i = 0; i < kReadsPerTurn && !Receive(connection).empty(); ++i) {
     }
   }
 
@@ -209,6 +207,7 @@ class HttpServer::Loop {
   std::atomic<bool> stop_{false};
   std::vector<Connection> connections_;
   std::vector<pollfd> polled_;
+  std::array<char, 2048> received_;
   Nanos accept_again_at_ = 0;
 };
 
