@@ -13,15 +13,15 @@ namespace {
 
 std::atomic<int> level_now{static_cast<int>(LogLevel::kInfo)};
 
+// Neither this nor the logger is ever destroyed: threads may log while the process exits.
 LogSink& Sink() {
-  static LogSink sink;
-  return sink;
+  static auto* const kSink = new LogSink;
+  return *kSink;
 }
 
 spdlog::logger& StderrLogger() {
-  static const std::shared_ptr<spdlog::logger> kLogger = [] {
-    auto logger =
-        std::make_shared<spdlog::logger>("dfkv", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  static auto* const kLogger = [] {
+    auto* logger = new spdlog::logger("dfkv", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%-5l%$ %v");
     logger->set_level(spdlog::level::debug);
     logger->flush_on(spdlog::level::debug);
