@@ -72,13 +72,14 @@ class RequestHandler {
 
   // A PUT whose items are known; nothing is reserved yet. Then, for each item in order, once the first bytes
   // of its value can be read (at once for an empty one): PlaceValue until it does not say kWait, and OnValue
-  // when all bytes have arrived or were discarded. `crc` is the CRC32C of the received bytes (0 when
+  // when all bytes have arrived or were discarded. Small values that follow each other are placed together,
+  // when the first byte of the first can be read. `crc` is the CRC32C of the received bytes (0 when
   // discarded). The call is ended by the handler, not before the last OnValue.
   virtual void OnPut(const wire::RequestView& request, ServerCall* call) = 0;
   virtual Place PlaceValue(ServerCall* call, uint32_t index) = 0;
   virtual void OnValue(ServerCall* call, uint32_t index, uint32_t crc) = 0;
-  // The transfer broke off in front of or within item `index`: its place is given back, no further item
-  // arrives. The call still has to be ended.
+  // The transfer broke off in front of or within item `index`: its place, and those of items after it, are
+  // given back; no further item arrives. The call still has to be ended.
   virtual void OnAbandoned(ServerCall* call, uint32_t index) = 0;
 };
 

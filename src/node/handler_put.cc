@@ -17,17 +17,17 @@ constexpr Nanos kAskAgain = kMillisecond;  // while a PUT waits for room
 struct PutState {
   struct Item {
     store::PutRequest request;
-    bool join = false;  // another PUT of the key is on its way: its end is this item's
+    bool join = false;      // another PUT of the key is on its way: its end is this item's
+    bool reserved = false;  // `ticket` is valid: the value is arriving, or is next to
     Code code = Code::kOk;
+    store::PutTicket ticket;
   };
   net::ServerCall* call = nullptr;
   Nanos start = 0;
   std::vector<Item> items;
   uint32_t open = 0;
   bool abandoned = false;
-  store::PutTicket ticket;  // of the item that is being received
-  bool reserved = false;    // `ticket` is valid
-  Nanos wait_until = 0;     // of the item that waits for room; 0: it has not waited yet
+  Nanos wait_until = 0;  // of the item that waits for room; 0: it has not waited yet
 };
 
 void Handler::OnPut(const wire::RequestView& request, net::ServerCall* call) {
@@ -62,8 +62,8 @@ net::Place Handler::PlaceValue(net::ServerCall* call, uint32_t index) {
   store::PutStart begun = store_.BeginPut(item.request);
   switch (begun.outcome) {
     case store::PutStart::Outcome::kReserved:
-      state->ticket = std::move(begun.ticket);
-      state->reserved = true;
+      item.ticket = std::move(begun.ticket);
+      item.reserved = true;
       break;
     case store::PutStart::Outcome::kPresent:
       break;
@@ -85,16 +85,16 @@ net::Place Handler::PlaceValue(net::ServerCall* call, uint32_t index) {
     }
   }
   state->wait_until = 0;
-  if (!state->reserved) return {};
-  return {net::Place::Kind::kReceive, state->ticket.buffer(), 0};
+  if (!item.reserved) return {};
+  return {net::Place::Kind::kReceive, item.ticket.buffer(), 0};
 }
 
 void Handler::OnValue(net::ServerCall* call, uint32_t index, uint32_t crc) {
   auto* state = static_cast<PutState*>(call->state);
   PutState::Item& item = state->items[index];
-  if (state->reserved) {
-    state->reserved = false;
-    store::PutTicket ticket = std::move(state->ticket);
+  state->wait_until = 0;
+  if (std::exchange(item.reserved, false)) {
+    store::PutTicket ticket = std::move(item.ticket);
     if (crc != item.request.crc) return EndItem(state, index, Code::kCorrupt);
     return Commit(state, index, std::move(ticket)).Spawn();
   }
@@ -104,7 +104,9 @@ void Handler::OnValue(net::ServerCall* call, uint32_t index, uint32_t crc) {
 
 void Handler::OnAbandoned(net::ServerCall* call, uint32_t index) {
   auto* state = static_cast<PutState*>(call->state);
-  if (std::exchange(state->reserved, false)) store::PutTicket(std::move(state->ticket));
+  for (size_t i = index; i < state->items.size(); ++i) {
+    if (std::exchange(state->items[i].reserved, false)) store::PutTicket(std::move(state->items[i].ticket));
+  }
   state->abandoned = true;
   const uint32_t missing = static_cast<uint32_t>(state->items.size()) - index;
   DFKV_CHECK(state->open >= missing);

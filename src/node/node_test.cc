@@ -308,6 +308,31 @@ TEST_P(NodeTest, ThePutBudgetIsBusyThenRecovers) {
   EXPECT_TRUE(client.Get(TestKey(99)).value == mine);
 }
 
+// Values that were to be received together have their places taken ahead; all of them come back.
+TEST_P(NodeTest, APutThatBreaksOffGivesAllItsPlacesBack) {
+  START();
+  const auto used_is = [&](WireClient& client, double bytes) {
+    const Nanos until = SystemClock().Now() + 20 * kSecond;
+    while (Metric("dfkv_ram_used_bytes") != bytes && SystemClock().Now() < until) (void)client.Ping();
+    return Metric("dfkv_ram_used_bytes") == bytes;
+  };
+  const std::string value(32 << 10, 'v');
+  WireClient client = Client();
+  for (int round = 0; round < 3; ++round) {
+    WireClient stalled = Client();
+    const std::vector<ClientPut> puts = {
+        {TestKey(1), value}, {TestKey(2), value}, {TestKey(1), value}, {TestKey(3), value}};
+    (void)stalled.SendPutHead(puts, {value.size(), value.size(), value.size(), value.size()});
+    EXPECT_TRUE(used_is(client, 0)) << "an announcement takes nothing";
+    ASSERT_TRUE(stalled.SendRaw(value.substr(0, 1000)).ok());
+    EXPECT_TRUE(used_is(client, 3 * (32 << 10))) << "of one key, once";
+    stalled.Close();
+    EXPECT_TRUE(used_is(client, 0));
+    EXPECT_EQ(client.Get(TestKey(1)).code, Code::kNotFound);
+  }
+  EXPECT_EQ(client.Put(TestKey(1), value), Code::kOk);
+}
+
 // Each item of a PUT waits for room on its own account.
 TEST_P(NodeTest, ABusyItemLeavesTheNextItsTime) {
   options_.put_inflight_bytes = 8 << 20;

@@ -186,17 +186,17 @@ bool TcpConnection::BeginPayload(ByteSpan frame) {
 }
 
 io::Task<bool> TcpConnection::ReceivePayload() {
-  const uint32_t count = static_cast<uint32_t>(put_lengths_.size());
   receiving_payload_ = true;
-  for (uint32_t i = 0; i < count; ++i) {
+  put_next_ = 0;
+  while (put_next_ < put_lengths_.size()) {
     bool received = false;
     if (put_call_ == nullptr) {
-      received = co_await Discard(put_lengths_[i]);
+      received = co_await Discard(put_lengths_[put_next_++]);
     } else {
-      received = co_await ReceiveValue(i, put_lengths_[i]);
+      received = co_await ReceiveValues();
     }
     if (!received) {
-      if (put_call_ != nullptr) handler_.OnAbandoned(std::exchange(put_call_, nullptr), i);
+      if (put_call_ != nullptr) handler_.OnAbandoned(std::exchange(put_call_, nullptr), put_next_);
       co_return false;
     }
   }
@@ -260,9 +260,8 @@ io::Task<void> TcpConnection::Linger() {
   uint64_t read = 0;
   const MutableByteSpan waste = shard_->discard_buffer();
   while (read < kBytesMax && !broken_) {
-    std::array<iovec, 2> iov{};
-    iov[0] = {waste.data(), waste.size()};
-    const int64_t got = co_await Receive(iov, 1, deadline);
+    const iovec iov = {waste.data(), waste.size()};
+    const int64_t got = co_await Receive(&iov, 1, deadline);
     if (got <= 0) break;
     read += static_cast<uint64_t>(got);
   }

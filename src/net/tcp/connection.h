@@ -60,6 +60,17 @@ class TcpConnection {
  private:
   friend class TcpCall;
   enum class Step : uint8_t { kNeedBytes, kPayload, kBlocked, kEnd };
+  // Values that are received together.
+  struct Together {
+    static constexpr uint32_t kValuesMax = 32;
+    uint32_t count = 0;                     // of values
+    uint32_t at = 0;                        // the one that arrives
+    uint32_t crc = 0;                       // of its bytes so far
+    uint32_t discarded = 0;                 // a bit for each value
+    uint64_t left = 0;                      // bytes to come
+    std::array<iovec, kValuesMax + 1> iov;  // what they lack, and the window behind them
+    void Add(const Place& place, uint64_t length, MutableByteSpan waste);
+  };
   // One call of WaitForRoom or the receiving side, waiting for a change.
   struct Signal {
     TcpConnection& connection;
@@ -86,10 +97,14 @@ class TcpConnection {
   // receive.cc: bytes
   io::Task<bool> FillBuffer();
   io::Task<bool> ReceiveHead();
-  io::Task<bool> ReceiveValue(uint32_t index, uint64_t length);
+  io::Task<bool> ReceiveValues();
+  io::Task<bool> ReceiveTogether(Together group);
+  io::Task<bool> ReceiveLarge(Place place, uint64_t length);
+  void PlaceMore(Together* group);
+  void Arrived(Together* group, uint64_t bytes, bool in_buffer);
   io::Task<bool> ReceiveInto(MutableByteSpan into, uint32_t* crc);
   io::Task<bool> Discard(uint64_t length);
-  io::Task<int64_t> Receive(std::array<iovec, 2> iov, uint32_t count, Nanos deadline);
+  io::Task<int64_t> Receive(const iovec* iov, uint32_t count, Nanos deadline);
   Nanos ByteDeadline() const;
   bool ReceiveFailed(int64_t result);
   ByteSpan buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
@@ -140,6 +155,7 @@ class TcpConnection {
   bool receiving_payload_ = false;
   TcpCall* put_call_ = nullptr;
   std::vector<uint64_t> put_lengths_;
+  uint32_t put_next_ = 0;  // the value whose last byte is the next to arrive
 
   // Sending.
   OutputQueue output_;

@@ -16,8 +16,6 @@ constexpr size_t kWindow = 64 * 1024;  // of a receive that expects small frames
 constexpr size_t kSmallWindow = 512;   // after a PUT: little of the next value comes with its head
 constexpr size_t kChunk = 512 * 1024;  // of a value per receive, so that its CRC is taken from the cache
 
-constexpr std::array<iovec, 2> kNoBytes{};
-
 }  // namespace
 
 void TcpConnection::Consume(size_t bytes) {
@@ -60,12 +58,13 @@ Nanos TcpConnection::ByteDeadline() const {
 }
 
 // One receive. When the node itself was late, the time is not held against the peer: it looks once more.
-io::Task<int64_t> TcpConnection::Receive(std::array<iovec, 2> iov, uint32_t count, Nanos deadline) {
+// `iov` stays in place until it has ended; none at all: until bytes can be read.
+io::Task<int64_t> TcpConnection::Receive(const iovec* iov, uint32_t count, Nanos deadline) {
   for (bool again = false;; again = true) {
     receive_op_ = io::Op{};
     receive_op_.kind = count == 0 ? io::Op::Kind::kReadable : io::Op::Kind::kRecv;
     receive_op_.fd = fd_;
-    receive_op_.iov = iov.data();
+    receive_op_.iov = iov;
     receive_op_.iov_count = count;
     receive_op_.deadline = deadline;
     receiving_ = true;
@@ -105,10 +104,9 @@ bool TcpConnection::ReceiveFailed(int64_t result) {
 // there are any. False: the connection ended.
 io::Task<bool> TcpConnection::ReceiveHead() {
   small_window_ = true;
-  std::array<iovec, 2> iov{};
-  iov[0] = Window();
+  const iovec iov = Window();
   const Nanos deadline = ByteDeadline();
-  const int64_t got = co_await Receive(iov, 1, deadline);
+  const int64_t got = co_await Receive(&iov, 1, deadline);
   if (got <= 0 || ended_) co_return ReceiveFailed(got);
   end_ += static_cast<size_t>(got);
   co_return true;
@@ -123,7 +121,7 @@ io::Task<bool> TcpConnection::FillBuffer() {
     idle_ = true;
     UpdateEvictable();
     const Nanos until = greeted_ ? now_ + Nanos{options.idle_ms} * kMillisecond : ByteDeadline();
-    const int64_t result = co_await Receive(kNoBytes, 0, until);
+    const int64_t result = co_await Receive(nullptr, 0, until);
     idle_ = false;
     UpdateEvictable();
     if (ended_) co_return false;
@@ -135,30 +133,104 @@ io::Task<bool> TcpConnection::FillBuffer() {
     if (result < 0) co_return ReceiveFailed(result);
     BeginFrame();
   }
-  std::array<iovec, 2> iov{};
-  iov[0] = Window();
+  const iovec iov = Window();
   const Nanos deadline = ByteDeadline();
-  const int64_t got = co_await Receive(iov, 1, deadline);
+  const int64_t got = co_await Receive(&iov, 1, deadline);
   if (got == 0 && between) co_return End(CloseReason::kPeer, Ok());
   if (got <= 0 || ended_) co_return ReceiveFailed(got);
   end_ += static_cast<size_t>(got);
   co_return true;
 }
 
-io::Task<bool> TcpConnection::ReceiveValue(uint32_t index, uint64_t length) {
+void TcpConnection::Together::Add(const Place& place, uint64_t length, MutableByteSpan waste) {
+  const bool received = place.kind == Place::Kind::kReceive;
+  DFKV_CHECK(!received || place.buffer.size() == length);
+  if (!received) discarded |= 1u << count;
+  iov[count++] = {received ? place.buffer.data() : waste.data(), length};
+  left += length;
+}
+
+// Receives the next value, or the next few together while they are small.
+io::Task<bool> TcpConnection::ReceiveValues() {
+  const uint64_t length = put_lengths_[put_next_];
   if (length > 0 && buffered().empty()) {
     const bool arrived = co_await ReceiveHead();
     if (!arrived) co_return false;
   }
-  Place place = handler_.PlaceValue(put_call_, index);
+  Place place = handler_.PlaceValue(put_call_, put_next_);
   while (place.kind == Place::Kind::kWait) {
     const Nanos since = now_;
     co_await reactor_.Until(place.again);
     now_ = reactor_.Now();
     held_back_ += now_ - since;
     if (ended_ || broken_) co_return false;
-    place = handler_.PlaceValue(put_call_, index);
+    place = handler_.PlaceValue(put_call_, put_next_);
   }
+  bool received = false;
+  if (length > kTogetherBytes) {
+    received = co_await ReceiveLarge(place, length);
+  } else {
+    Together group;
+    group.Add(place, length, shard_->discard_buffer());
+    PlaceMore(&group);
+    received = co_await ReceiveTogether(group);
+  }
+  co_return received;
+}
+
+// Takes the places of the values that can be received together with those of `group`.
+void TcpConnection::PlaceMore(Together* group) {
+  const auto first = put_lengths_.begin() + put_next_;
+  while (group->count < Together::kValuesMax && first + group->count < put_lengths_.end()) {
+    const uint64_t length = first[group->count];
+    if (length > kTogetherBytes - group->left) return;
+    const Place place = handler_.PlaceValue(put_call_, put_next_ + group->count);
+    if (place.kind == Place::Kind::kWait) return;  // asked for again when its bytes are next
+    group->Add(place, length, shard_->discard_buffer());
+  }
+}
+
+io::Task<bool> TcpConnection::ReceiveTogether(Together group) {
+  small_window_ = true;
+  Arrived(&group, std::min<uint64_t>(buffered().size(), group.left), true);
+  while (group.at < group.count) {
+    group.iov[group.count] = Window();
+    const uint32_t windows = group.iov[group.count].iov_len > 0 ? 1 : 0;
+    const Nanos deadline = ByteDeadline();
+    const int64_t result = co_await Receive(&group.iov[group.at], group.count - group.at + windows, deadline);
+    if (result <= 0 || ended_) co_return ReceiveFailed(result);
+    const uint64_t got = static_cast<uint64_t>(result);
+    const uint64_t mine = std::min(got, group.left);
+    end_ += got - mine;
+    Arrived(&group, mine, false);
+  }
+  co_return true;
+}
+
+// The next `bytes` of the group are here: in place, or in the buffer.
+void TcpConnection::Arrived(Together* group, uint64_t bytes, bool in_buffer) {
+  group->left -= bytes;
+  while (group->at < group->count) {
+    iovec& lacks = group->iov[group->at];
+    const bool discarded = (group->discarded >> group->at & 1) != 0;
+    const size_t step = std::min<uint64_t>(lacks.iov_len, bytes);
+    const MutableByteSpan place(static_cast<std::byte*>(lacks.iov_base), step);
+    if (!discarded && in_buffer) {
+      group->crc = Crc32cCopy(group->crc, place, buffered().first(step));
+      shared_.metrics.copied_bytes->Add(step);
+    } else if (!discarded) {
+      group->crc = Crc32cExtend(group->crc, place);
+    }
+    if (in_buffer) Consume(step);
+    lacks = {place.data() + step, lacks.iov_len - step};
+    bytes -= step;
+    if (lacks.iov_len > 0) return;
+    ++group->at;
+    handler_.OnValue(put_call_, put_next_++, discarded ? 0 : std::exchange(group->crc, 0));
+  }
+}
+
+io::Task<bool> TcpConnection::ReceiveLarge(Place place, uint64_t length) {
   uint32_t crc = 0;
   bool received = false;
   if (place.kind == Place::Kind::kReceive) {
@@ -167,7 +239,7 @@ io::Task<bool> TcpConnection::ReceiveValue(uint32_t index, uint64_t length) {
   } else {
     received = co_await Discard(length);
   }
-  if (received) handler_.OnValue(put_call_, index, crc);
+  if (received) handler_.OnValue(put_call_, put_next_++, crc);
   co_return received;
 }
 
@@ -185,7 +257,7 @@ io::Task<bool> TcpConnection::ReceiveInto(MutableByteSpan into, uint32_t* crc) {
     if (have + wanted == into.size()) iov[1] = Window();
     const uint32_t count = iov[1].iov_len > 0 ? 2 : 1;
     const Nanos deadline = ByteDeadline();
-    const int64_t result = co_await Receive(iov, count, deadline);
+    const int64_t result = co_await Receive(iov.data(), count, deadline);
     if (result <= 0 || ended_) co_return ReceiveFailed(result);
     const size_t got = static_cast<size_t>(result);
     const size_t mine = std::min(got, wanted);
@@ -209,7 +281,7 @@ io::Task<bool> TcpConnection::Discard(uint64_t length) {
     if (wanted == left) iov[1] = Window();
     const uint32_t count = iov[1].iov_len > 0 ? 2 : 1;
     const Nanos deadline = ByteDeadline();
-    const int64_t result = co_await Receive(iov, count, deadline);
+    const int64_t result = co_await Receive(iov.data(), count, deadline);
     if (result <= 0 || ended_) co_return ReceiveFailed(result);
     const uint64_t got = static_cast<uint64_t>(result);
     const uint64_t mine = std::min<uint64_t>(got, wanted);

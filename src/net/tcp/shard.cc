@@ -6,10 +6,10 @@
 namespace dfkv::net {
 namespace {
 
-constexpr size_t kBuffersKept = 64;  // spare receive buffers of a reactor
-constexpr size_t kBlocksKept = 256;  // spare output blocks of a reactor
-constexpr size_t kCallsKept = 4096;  // spare calls of a reactor
-constexpr size_t kDiscardBytes = 64 * 1024;
+constexpr size_t kBuffersKept = 64;               // spare receive buffers of a reactor
+constexpr size_t kBlocksKept = 256;               // spare output blocks of a reactor
+constexpr size_t kCallsKept = 4096;               // spare calls of a reactor
+constexpr size_t kDiscardBytes = kTogetherBytes;  // holds any value that is received with others
 
 }  // namespace
 

@@ -18,6 +18,10 @@ namespace dfkv::net {
 class TcpConnection;
 class TcpCall;
 
+// Values of one PUT are received together while they have at most this many bytes: little enough to be taken
+// ahead for a peer that may stall, enough to save most of the system calls of small values.
+constexpr size_t kTogetherBytes = 128 * 1024;
+
 class TcpShard {
  public:
   TcpShard(TcpShared* shared, io::Reactor* reactor, uint32_t index);

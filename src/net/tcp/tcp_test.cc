@@ -250,6 +250,80 @@ TEST_P(TcpTest, APutThatBreaksOffIsAbandoned) {
   EXPECT_EQ(other.Get(TestKey(2)).code, Code::kNotFound);
 }
 
+// Values that are received together are each what was sent: whole, refused ones and large ones between them,
+// whatever pieces the bytes come in.
+TEST_P(TcpTest, SmallValuesOfAPutComeTogether) {
+  START();
+  std::vector<std::string> values;
+  std::vector<ClientPut> puts;
+  std::vector<uint64_t> lengths;
+  for (const size_t size :
+       {1u, 4096u, 0u, 4096u, 70'000u, 50'000u, 300'000u, 4096u, 200'000u, 131'072u, 131'073u}) {
+    values.push_back(TestValue(values.size(), size));
+    lengths.push_back(size);
+  }
+  for (int i = 0; i < 50; ++i) {  // more than are taken together
+    values.push_back(TestValue(values.size(), 100 + static_cast<size_t>(i)));
+    lengths.push_back(values.back().size());
+  }
+  for (const size_t piece : {size_t{1} << 20, size_t{777}, size_t{4096}}) {
+    puts.clear();
+    std::string payload;
+    for (size_t i = 0; i < values.size(); ++i) {
+      puts.push_back({TestKey(piece + i), values[i]});
+      if (i == 3 || i == 8) puts.back().depth = 99;  // refused
+      payload += values[i];
+    }
+    WireClient client = Greeted();
+    const uint64_t id = client.SendPutHead(puts, lengths);
+    for (size_t at = 0; at < payload.size(); at += piece) {
+      ASSERT_TRUE(client.SendRaw(std::string_view(payload).substr(at, piece)).ok());
+    }
+    const auto answer = client.Await(id);
+    ASSERT_TRUE(answer.ok());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool refused = i == 3 || i == 8;
+      EXPECT_EQ(answer->items.at(static_cast<uint32_t>(i)).code, refused ? Code::kBusy : Code::kOk) << i;
+      if (refused || values[i].empty()) continue;
+      const ClientItem got = client.Get(TestKey(piece + i));
+      EXPECT_TRUE(got.value == values[i]) << i;
+    }
+  }
+}
+
+TEST_P(TcpTest, SmallValuesOfAPutTakeFewReceives) {
+  START();
+  WireClient client = Greeted();
+  const std::string value = TestValue(1, 4096);
+  std::vector<ClientPut> puts;
+  for (uint64_t i = 0; i < 32; ++i) puts.push_back({TestKey(i), value});
+  const uint64_t before = Metric("dfkv_tcp_receives_total");
+  const uint64_t copied = Metric("dfkv_tcp_copied_bytes_total");
+  constexpr uint64_t kRounds = 20;
+  for (uint64_t i = 0; i < kRounds; ++i) ASSERT_TRUE(client.Await(client.SendPut(puts)).ok());
+  // How much comes at once is the system's choice; one receive a value would be 32.
+  EXPECT_LE(Metric("dfkv_tcp_receives_total") - before, kRounds * 12);
+  EXPECT_LE(Metric("dfkv_tcp_copied_bytes_total") - copied, 64 * 1024 + kRounds * 2048)
+      << "after the first PUT, values go straight to their places";
+}
+
+TEST_P(TcpTest, APutThatBreaksOffAmongSmallValuesKeepsTheWholeOnes) {
+  START();
+  {
+    WireClient client = Greeted();
+    const std::string value(1000, 'v');
+    (void)client.SendPutHead({{TestKey(1), value}, {TestKey(2), value}, {TestKey(3), value}},
+                             {1000, 1000, 1000});
+    ASSERT_TRUE(client.SendRaw(value + value.substr(0, 999)).ok());
+  }
+  WireClient other = Greeted();
+  while (handler_.abandoned == 0) ASSERT_EQ(other.Ping(), Code::kOk);
+  EXPECT_EQ(handler_.abandoned_at, 1);
+  EXPECT_EQ(other.Get(TestKey(1)).code, Code::kOk) << "what arrived whole is kept";
+  EXPECT_EQ(other.Get(TestKey(2)).code, Code::kNotFound);
+  EXPECT_EQ(other.Get(TestKey(3)).code, Code::kNotFound);
+}
+
 TEST_P(TcpTest, AHalfClosedPeerGetsItsAnswers) {
   START();
   WireClient client = Greeted();

@@ -28,7 +28,7 @@ class FakeHandler final : public RequestHandler {
   struct Put {
     std::vector<wire::PutItem> items;
     std::vector<uint8_t> codes;
-    std::string buffer;
+    std::vector<std::string> buffers;
   };
 
   void OnRequest(const wire::RequestView& request, ServerCall* call) override {
@@ -103,6 +103,7 @@ class FakeHandler final : public RequestHandler {
     auto* put = new Put;
     for (uint32_t i = 0; i < request.item_count(); ++i) put->items.push_back(request.item<wire::PutItem>(i));
     put->codes.resize(put->items.size());
+    put->buffers.resize(put->items.size());
     call->state = put;
     ++puts;
   }
@@ -117,8 +118,9 @@ class FakeHandler final : public RequestHandler {
       put->codes[index] = static_cast<uint8_t>(Code::kBusy);
       return {};
     }
-    put->buffer.resize(put->items[index].length);
-    return {Place::Kind::kReceive, {reinterpret_cast<std::byte*>(put->buffer.data()), put->buffer.size()}, 0};
+    std::string& buffer = put->buffers[index];
+    buffer.resize(put->items[index].length);
+    return {Place::Kind::kReceive, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}, 0};
   }
   void OnValue(ServerCall* call, uint32_t index, uint32_t crc) override {
     auto* put = static_cast<Put*>(call->state);
@@ -126,7 +128,7 @@ class FakeHandler final : public RequestHandler {
     if (put->codes[index] == 0) {
       if (crc != item.crc) put->codes[index] = static_cast<uint8_t>(Code::kCorrupt);
       if (crc == item.crc) {
-        objects_[{item.id_hi, item.id_lo}] = std::make_shared<std::string>(std::move(put->buffer));
+        objects_[{item.id_hi, item.id_lo}] = std::make_shared<std::string>(std::move(put->buffers[index]));
       }
     }
     if (index + 1 < put->items.size()) return;
@@ -138,7 +140,8 @@ class FakeHandler final : public RequestHandler {
     delete put;
     call->Answer(items, {}, true);
   }
-  void OnAbandoned(ServerCall* call, uint32_t) override {
+  void OnAbandoned(ServerCall* call, uint32_t index) override {
+    abandoned_at = static_cast<int>(index);
     ++abandoned;
     delete static_cast<Put*>(call->state);
     call->Fail(Code::kCancelled);
@@ -149,7 +152,8 @@ class FakeHandler final : public RequestHandler {
     held_.clear();
   }
 
-  std::atomic<int> requests{0}, puts{0}, places{0}, abandoned{0}, waits{0}, hold_pings{0}, awaiting_room{0};
+  std::atomic<int> requests{0}, puts{0}, places{0}, abandoned{0}, abandoned_at{-1}, waits{0}, hold_pings{0},
+      awaiting_room{0};
   std::atomic<Code> room_code{Code::kUnsupported};  // of the last AwaitRoom
   std::atomic<Nanos> deadline_left{0};              // of the last PUT
 
