@@ -9,6 +9,7 @@
 namespace dfkv::node {
 namespace {
 
+constexpr size_t kFetchedAhead = 256;
 constexpr Nanos kAskAgain = kMillisecond;  // while a GET waits for memory
 
 // The part of a pinned object that an item asks for. Answers with an error when there is none.
@@ -80,7 +81,12 @@ void Handler::OnGet(const wire::RequestView& request, net::ServerCall* call) {
     bytes += part.bytes.size();
     room -= part.bytes.size();
     metrics_.CountError(op, part.code);
-    if (!part.bytes.empty()) lane.values.push_back({part.bytes, net::Pin(std::move(pin))});
+    if (part.bytes.empty()) continue;
+    // Of a value that is sent with others, the processor finds out only at its first byte where it lies.
+    for (size_t at = 0; at < std::min(part.bytes.size(), kFetchedAhead); at += 64) {
+      __builtin_prefetch(part.bytes.data() + at);
+    }
+    lane.values.push_back({part.bytes, net::Pin(std::move(pin))});
   }
   metrics_.hits.Add(hits);
   metrics_.read_bytes.Add(bytes);

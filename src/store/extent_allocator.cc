@@ -143,6 +143,13 @@ void ExtentAllocator::Commit(uint32_t unit, uint32_t owner, uint64_t now) {
   ++extent.live;
 }
 
+void ExtentAllocator::PrefetchTouch(uint32_t unit) const {
+  const Extent& extent = extents_[ExtentOf(unit)];
+  if (extent.state == State::kFree) return;
+  const size_t slot = unit % classes_.extent_blocks() / classes_.slot_blocks(extent.size_class);
+  if (slot < extent.slots.size()) __builtin_prefetch(&extent.slots[slot], 1);
+}
+
 void ExtentAllocator::Touch(uint32_t unit, uint32_t owner, uint64_t now) {
   Extent& extent = extents_[ExtentOf(unit)];
   if (extent.state == State::kFree) return;

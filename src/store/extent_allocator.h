@@ -70,6 +70,7 @@ class ExtentAllocator {
   uint32_t OwnerOf(uint32_t unit) const;                     // kNoOwner: none
   void Commit(uint32_t unit, uint32_t owner, uint64_t now);  // the slot, used, gets its owner
   void Uncommit(uint32_t unit, uint64_t now);                // the slot stays used, without owner
+  void PrefetchTouch(uint32_t unit) const;                   // brings what Touch needs into the cache
   void Touch(uint32_t unit, uint32_t owner, uint64_t now);   // no effect unless it is the owner
   void BeginClearing(uint32_t unit);                         // used, no owner
   void EndClearing(uint32_t unit) { --extents_[ExtentOf(unit)].clearing; }

@@ -71,6 +71,12 @@ class IndexShard {
 
   // The served or arriving object of that key, kNoRef when there is none.
   Ref Find(const ObjectKey& key) REQUIRES(mutex);
+  // Bring what Find will look at into the cache: its bucket, then the first descriptor in that.
+  void PrefetchBucket(const ObjectKey& key) REQUIRES(mutex) { __builtin_prefetch(&HeadOf(BucketOf(key))); }
+  void PrefetchFirst(const ObjectKey& key) REQUIRES(mutex) {
+    const Ref first = HeadOf(BucketOf(key));
+    if (first != kNoRef) __builtin_prefetch(&At(first), 1);
+  }
   // The next descriptor of the key after `after` (kNoRef: the first), whatever its state.
   Ref FindAny(const ObjectKey& key, Ref after) REQUIRES(mutex);
   // A new descriptor of the key, in the table; its other fields as Descriptor() leaves them.

@@ -79,6 +79,12 @@ void Space::OnBatch(evict::RequestKind kind, uint64_t now, std::span<const Touch
   }
 }
 
+void Space::Prefetch(const Touch& touch, int step) const {
+  if (step == 0 && touch.owner != kNoOwner) slots_.PrefetchTouch(touch.unit);
+  const auto& policy = states_[touch.size_class].policy;
+  if (policy) policy->Prefetch(touch.id, step);
+}
+
 void Space::Commit(uint32_t unit, uint32_t owner, uint64_t id, uint32_t depth) {
   const uint32_t size_class = slots_.extent(slots_.ExtentOf(unit)).size_class;
   slots_.Commit(unit, owner, now_);

@@ -86,6 +86,8 @@ class Space {
   std::vector<uint32_t> TakeRebound() { return std::exchange(rebound_, {}); }
   // One batch, in the client's order. `now`: the store's count of batches.
   void OnBatch(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain);
+  // Says that `touch` will be in a batch soon; see evict::Policy::Prefetch.
+  void Prefetch(const Touch& touch, int step) const;
   // The slot's object is committed.
   void Commit(uint32_t unit, uint32_t owner, uint64_t id, uint32_t depth);
   // The committed object has gone; the slot stays used until Free or EndClearing.

@@ -129,6 +129,7 @@ class StoreImpl final : public Store, private DiskOwner {
   io::Task<bool> AwaitBatch(std::shared_ptr<ClearBatch> batch, Nanos deadline);
 
   // --- touch.cc ---
+  void PrefetchKeys(std::span<const ObjectKey> keys);
   DiskTier* DiskFor(const ObjectKey& key);
 
   // --- background.cc ---

@@ -18,6 +18,8 @@ evict::RequestKind KindOf(BatchKind kind) {
   return evict::RequestKind::kGet;
 }
 
+constexpr size_t kPrefetchedKeys = 64;  // at once: their descriptors fit into the cache
+
 struct Seen {
   uint64_t id = 0;
   Ref ref = kNoRef;
@@ -66,13 +68,30 @@ DiskTier* StoreImpl::DiskFor(const ObjectKey& key) {
   return best;
 }
 
+// Of a batch, memory is waited for once, not once for every key.
+void StoreImpl::PrefetchKeys(std::span<const ObjectKey> keys) {
+  if (keys.size() < 4) return;
+  for (const ObjectKey& key : keys) {
+    IndexShard& shard = index_.ShardOf(key);
+    MutexLock lock(shard.mutex);
+    shard.PrefetchBucket(key);
+  }
+  for (const ObjectKey& key : keys) {
+    IndexShard& shard = index_.ShardOf(key);
+    MutexLock lock(shard.mutex);
+    shard.PrefetchFirst(key);
+  }
+}
+
 void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys,
                           std::span<const uint64_t> lengths) {
   if (keys.empty()) return;
   thread_local std::vector<Seen> seen;
   thread_local std::vector<Touch> chain;
   seen.clear();
-  for (const ObjectKey& key : keys) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i % kPrefetchedKeys == 0) PrefetchKeys(keys.subspan(i, std::min(kPrefetchedKeys, keys.size() - i)));
+    const ObjectKey& key = keys[i];
     Seen entry;
     entry.id = HashOf(key);
     const uint64_t told = seen.size() < lengths.size() ? lengths[seen.size()] : 0;

@@ -2,9 +2,14 @@
 // lock of its own and handed to the policies by whoever holds the tier's mutex next, so that RAM hits do not
 // queue up for the policies. One client that runs one request at a time loses nothing and keeps its order.
 //
+// What the policies know of an object is spread over memory and rarely in the cache, so a drain runs ahead of
+// itself and fetches it for several keys at once.
+//
 // Bounded: past kTouchesMax waiting keys a batch is dropped and counted.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -17,7 +22,7 @@ namespace dfkv::store {
 class TouchQueue {
  public:
   static constexpr size_t kTouchesMax = 16384;  // a batch is taken whole while there are fewer
-  static constexpr size_t kDrainAt = kTouchesMax / 2;
+  static constexpr size_t kDrainAt = 1024;      // whoever drains is held up by this many
 
   explicit TouchQueue(Counter& dropped) : dropped_(dropped) {}
 
@@ -40,9 +45,16 @@ class TouchQueue {
       if (waiting_.batches.empty()) return;
       std::swap(waiting_, draining_);
     }
+    const std::span<const Touch> touches = draining_.touches;
+    std::array<size_t, evict::Policy::kPrefetchSteps> ahead{};
     size_t at = 0;
     for (const Batch& batch : draining_.batches) {
-      space.OnBatch(batch.kind, batch.now, std::span<const Touch>(draining_.touches).subspan(at, batch.size));
+      for (size_t step = 0; step < ahead.size(); ++step) {
+        const size_t distance = (ahead.size() - step) * kAhead;
+        const size_t end = std::min(touches.size(), at + batch.size + distance);
+        for (; ahead[step] < end; ++ahead[step]) space.Prefetch(touches[ahead[step]], static_cast<int>(step));
+      }
+      space.OnBatch(batch.kind, batch.now, touches.subspan(at, batch.size));
       at += batch.size;
     }
     draining_.batches.clear();
@@ -50,6 +62,7 @@ class TouchQueue {
   }
 
  private:
+  static constexpr size_t kAhead = 8;  // keys between the steps of a prefetch
   struct Batch {
     evict::RequestKind kind;
     uint64_t now;

@@ -87,6 +87,12 @@ class Lru final : public Policy {
     return table_[node].stamp;
   }
 
+  void Prefetch(uint64_t id, int step) const override {
+    if (step == 0) return table_.PrefetchHead(id);
+    if (step == 1) return table_.PrefetchNode(id);
+    if (const Index i = table_.First(id); i != kNil) PrefetchNeighbours(table_, table_[i].recency);
+  }
+
   size_t MemoryBytes() const override { return sizeof(*this) + table_.MemoryBytes(); }
 
  private:

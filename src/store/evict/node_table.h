@@ -59,6 +59,15 @@ class NodeTable {
     return kNil;
   }
 
+  // Bring the head of the id's chain, then its first node, into the cache. First: that node, or kNil.
+  void PrefetchHead(uint64_t id) const { __builtin_prefetch(&heads_[BucketOf(id)]); }
+  void PrefetchNode(uint64_t id) const {
+    const Index i = First(id);
+    if (i != kNil) Prefetch(i);
+  }
+  void Prefetch(Index i) const { __builtin_prefetch(&nodes_[i], 1); }
+  Index First(uint64_t id) const { return heads_[BucketOf(id)]; }
+
   // A node of this id, otherwise as Node() leaves it.
   Index Add(uint64_t id) {
     if (roomy_ == kNil) AddChunk();
@@ -228,6 +237,12 @@ struct Links {
   Index hotter = kNil;
   Index colder = kNil;
 };
+
+template <typename Node>
+void PrefetchNeighbours(const NodeTable<Node>& table, const Links& links) {
+  if (links.hotter != kNil) table.Prefetch(links.hotter);
+  if (links.colder != kNil) table.Prefetch(links.colder);
+}
 
 // A doubly linked list through one Links member of the nodes; the table is passed in, not held.
 template <typename Node, Links Node::*kLinks>

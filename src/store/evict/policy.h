@@ -115,6 +115,11 @@ class Policy {
   // with the smaller stamp gives up less. kNoStamp when nothing is live.
   virtual uint64_t ColdestStamp() const = 0;
 
+  // Says that a call will name this id soon, so that what is known of it can be brought into the cache: in
+  // this order for kPrefetchSteps values of `step`, other ids in between. Changes nothing.
+  virtual void Prefetch(uint64_t id, int step) const = 0;
+  static constexpr int kPrefetchSteps = 3;
+
   // Bytes of memory held, everything included.
   virtual size_t MemoryBytes() const = 0;
 

@@ -138,6 +138,12 @@ class S3Fifo final : public Policy {
     return coldest;
   }
 
+  void Prefetch(uint64_t id, int step) const override {
+    if (step == 0) return table_.PrefetchHead(id);
+    if (step == 1) return table_.PrefetchNode(id);
+    if (const Index i = table_.First(id); i != kNil) PrefetchNeighbours(table_, table_[i].queue_links);
+  }
+
   size_t MemoryBytes() const override {
     return sizeof(*this) + table_.MemoryBytes() + steps_.capacity() * sizeof(Step);
   }

@@ -37,6 +37,15 @@ bool Tournament::Holds(Shadow shadow, const Known& node) {
   }
 }
 
+void Tournament::Prefetch(uint64_t id, int step) const {
+  if (step == 0) return table_.PrefetchHead(id);
+  if (step == 1) return table_.PrefetchNode(id);
+  const Index i = table_.First(id);
+  if (i == kNil) return;
+  PrefetchNeighbours(table_, table_[i].recency);
+  PrefetchNeighbours(table_, table_[i].arc);
+}
+
 // ---- requests ----
 
 void Tournament::OnRequest(const Request& request) {

@@ -30,6 +30,7 @@ class Tournament final : public Policy {
   Handle Victim(const MayEvict& may_evict) override;
   void SetCapacity(uint64_t objects) override;
   uint64_t ColdestStamp() const override;
+  void Prefetch(uint64_t id, int step) const override;
   size_t MemoryBytes() const override;
 
  private:
