@@ -8,6 +8,8 @@
 //   posted_; a poster sets posted_, then looks at sleeping_. One of them sees the other.
 #include "io/reactor.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <unordered_map>
@@ -22,6 +24,11 @@ namespace {
 
 constexpr int kTurnBudget = 512;  // coroutines resumed before the loop polls again
 constexpr int kHookRounds = 8;    // of ready coroutines and hooks in a turn
+
+constexpr Nanos kYielded = 4'000;  // a yield that takes longer has let another thread run
+constexpr int kLooksPerYield = 4;
+constexpr Nanos kSpinPauseMin = kMillisecond / 10;
+constexpr Nanos kSpinPauseMax = 64 * kMillisecond;
 
 thread_local Reactor* current = nullptr;
 
@@ -51,6 +58,8 @@ struct Reactor::Impl {
   uint64_t next_id = 1;
   std::vector<std::unique_ptr<Hook>> hooks;
   Nanos spin_budget = 0;
+  Nanos spin_pause = 0;  // the last one's length; 0 once a spin was left alone
+  Nanos spin_from = 0;   // no spinning before
   std::vector<std::function<void()>> work_now;
   std::vector<std::coroutine_handle<>> handles_now;
 
@@ -313,6 +322,10 @@ void Reactor::Wait(Nanos limit) {
   }
   // A wait that is shorter than the longest spin is worth spinning for; a longer one is not.
   const Nanos start = clock().Now();
+  if (start < impl_->spin_from) {
+    Sleep(until);
+    return;
+  }
   Nanos& budget = impl_->spin_budget;
   budget = std::min(budget, spin_.max);
   if (Spin(until, start)) return;
@@ -328,14 +341,32 @@ bool Reactor::Spin(Nanos until, Nanos start) {
   const Nanos end = std::min(until, start + impl_->spin_budget);
   Nanos now = start;
   bool found = false;
-  while (!found && now < end) {
+  bool paused = false;
+  int looks = 0;
+  while (!paused && now < end) {
     Poll(0);
     found = HasWork();
-    if (!found) CpuRelax();
+    const Nanos polled = now = clock().Now();
+    if (found) break;
+    CpuRelax();
+    if (++looks % kLooksPerYield != 0) continue;
+    sched_yield();
     now = clock().Now();
+    paused = now - polled > kYielded;
   }
+  if (paused) PauseSpinning(now);
+  if (found) impl_->spin_pause = 0;
   stats_.spin_ns += now - start;
   return found || now >= until;
+}
+
+// Another thread ran meanwhile: it has use for this CPU, perhaps to do what is waited for here.
+void Reactor::PauseSpinning(Nanos now) {
+  DFKV_PROBE("reactor.spin_paused");
+  Nanos& pause = impl_->spin_pause;
+  pause = std::clamp(2 * pause, kSpinPauseMin, kSpinPauseMax);
+  impl_->spin_from = now + pause;
+  ++stats_.spin_pauses;
 }
 
 void Reactor::Sleep(Nanos until) {

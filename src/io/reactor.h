@@ -77,7 +77,8 @@ struct Op {
 
 // How long a reactor busy-polls before it sleeps. Waking an idle core costs some 40 microseconds, so a
 // bounded, adaptive spin is the largest lever on latency; it costs CPU, so it is an option and its CPU is
-// counted.
+// counted. It takes only CPU that nobody else wants: it offers the CPU to others all the time, and pauses
+// when one takes it.
 struct SpinOptions {
   Nanos max = 0;  // 0: never spin. Adapts between 0 and max, and shrinks when waits outlast it.
 };
@@ -88,6 +89,7 @@ struct ReactorStats {
   uint64_t completions = 0;  // operations completed
   uint64_t wakes = 0;        // sleeps that another thread ended
   Nanos spin_ns = 0;         // spent spinning
+  uint64_t spin_pauses = 0;  // spins that another thread wanted the CPU of
 };
 
 class Reactor {
@@ -207,6 +209,7 @@ class Reactor {
   void FireTimers();
   void Wait(Nanos limit);
   bool Spin(Nanos until, Nanos start);
+  void PauseSpinning(Nanos now);
   void Sleep(Nanos until);
   bool HasWork() const;
   void Notify();

@@ -300,6 +300,26 @@ TEST_P(ReactorTest, SpinningShrinksToNothingWhenWaitsOutlastIt) {
   EXPECT_EQ(reactor_->stats().spin_ns, spun);
 }
 
+TEST_P(ReactorTest, SpinningPausesWhileOthersWantTheCpu) {
+  if (GetParam() == "sim") GTEST_SKIP() << "virtual time has nothing to spin for";
+  std::atomic<bool> stop{false};
+  std::vector<Thread> busy;
+  for (unsigned i = 0; i < CpuCount() + 1; ++i) {
+    busy.emplace_back("busy", [&] {
+      while (!stop.load()) CpuRelax();
+    });
+  }
+  SpinOptions spin;
+  spin.max = kMillisecond;
+  reactor_->set_spin(spin);
+  const Nanos until = reactor_->Now() + 100 * kSecond;
+  while (reactor_->stats().spin_pauses == 0 && reactor_->Now() < until) {
+    reactor_->RunUntil([] { return false; }, reactor_->Now() + spin.max / 2);
+  }
+  EXPECT_GT(reactor_->stats().spin_pauses, 0u);
+  stop = true;
+}
+
 Task<void> Ping(Reactor* peer, Reactor* self, int rounds, std::atomic<int>* done) {
   for (int i = 0; i < rounds; ++i) {
     bool answered = false;
