@@ -19,8 +19,8 @@ struct HandlerOptions {
   uint32_t lanes = 1;                 // reactors of the transport
   uint32_t reads_in_flight_max = 64;  // disk reads of one reactor
   uint64_t read_bytes_in_flight_max = 64ull << 20;
-  uint32_t reads_per_request_max = 16;
-  uint32_t busy_wait_ms = 500;  // an item waits this long for memory before it is answered Busy
+  uint32_t reads_per_request_max = 64;  // keeps a disk busy for one client that asks for many objects at once
+  uint32_t busy_wait_ms = 500;          // an item waits this long for memory before it is answered Busy
 };
 
 struct PutState;
