@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "capi/handle.h"
+#include "capi/sized.h"
 
 namespace dfkv::capi {
 namespace {
@@ -16,6 +17,10 @@ using client::Client;
 using client::GetItem;
 using client::ItemResult;
 using client::PutItem;
+
+// FROZEN: the size of the first version of each struct that may grow at its end.
+constexpr size_t kOpenOptionsFirstBytes = 72;
+constexpr size_t kCallOptionsFirstBytes = 16;
 
 // FROZEN layouts; structs that start with struct_size may grow at their end.
 static_assert(sizeof(dfkv_open_options3) == 72);
@@ -70,16 +75,17 @@ Result<Call> BeginCall(dfkv_client_t handle, const dfkv_call_options3* options) 
   call.client = FindHandle(handle);
   if (!call.client) return Bad("the client handle is NULL or closed");
   if (options == nullptr) return call;
-  if (options->struct_size < sizeof *options) return Bad("struct_size is smaller than dfkv_call_options3");
-  if (options->flags != 0) return Bad("flags has an unknown bit");
-  if (options->reserved0 != 0) return Bad("reserved0 is not 0");
-  call.options.deadline_ms = options->deadline_ms;
+  dfkv_call_options3 known;
+  DFKV_RETURN_IF_ERROR(ReadSized(options, kCallOptionsFirstBytes, "dfkv_call_options3", &known));
+  if (known.flags != 0) return Bad("flags has an unknown bit");
+  if (known.reserved0 != 0) return Bad("reserved0 is not 0");
+  call.options.deadline_ms = known.deadline_ms;
   return call;
 }
 
-Status CheckOptions(const dfkv_open_options3* options) {
-  if (options == nullptr) return Bad("options is NULL");
-  if (options->struct_size < sizeof *options) return Bad("struct_size is smaller than dfkv_open_options3");
+Status ReadOptions(const dfkv_open_options3* given, dfkv_open_options3* options) {
+  if (given == nullptr) return Bad("options is NULL");
+  DFKV_RETURN_IF_ERROR(ReadSized(given, kOpenOptionsFirstBytes, "dfkv_open_options3", options));
   if ((options->flags & ~DFKV_OPEN3_NO_VERIFY) != 0) return Bad("flags has an unknown bit");
   if (options->reserved0 != 0) return Bad("reserved0 is not 0");
   if (options->key_namespace == nullptr || options->key_namespace_len == 0) {
@@ -311,9 +317,9 @@ int dfkv_open3(const dfkv_open_options3* options, dfkv_client_t* out_client) {
   if (out_client != nullptr) *out_client = nullptr;
   return Run("dfkv_open3", [&]() -> Status {
     if (out_client == nullptr) return Bad("out_client is NULL");
-    DFKV_RETURN_IF_ERROR(CheckOptions(options));
-    Result<ClientRef> client =
-        OpenClient([options](client::ClientOptions* wanted) { Wish(*options, wanted); });
+    dfkv_open_options3 known;
+    DFKV_RETURN_IF_ERROR(ReadOptions(options, &known));
+    Result<ClientRef> client = OpenClient([&known](client::ClientOptions* wanted) { Wish(known, wanted); });
     if (!client.ok()) return client.status();
     *out_client = AddHandle(std::move(*client));
     return Ok();

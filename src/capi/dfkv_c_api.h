@@ -113,8 +113,8 @@ enum dfkv_code3 {
 };
 
 /* Structs that start with struct_size may grow: a caller passes the size that it was compiled with, and
- * fields beyond it are at their defaults. A size that is too small for the fields below, or an unknown flag,
- * is DFKV_INVALID. */
+ * fields beyond it are at their defaults. A size that is too small for the first version's fields, an unknown
+ * flag, or a field that this version does not know and that is not zero, is DFKV_INVALID. */
 
 #define DFKV_OPEN3_NO_VERIFY (1u << 0) /* skip the check of values received */
 
