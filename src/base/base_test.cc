@@ -20,6 +20,22 @@ TEST(Crc32c, KnownAnswers) {
   EXPECT_EQ(Crc32c({}), 0u);
 }
 
+TEST(Crc32c, ImplementationsAgree) {
+  const uint64_t seed = SeedFromSystem();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  std::vector<std::byte> data(70000);
+  random.Fill(data);
+  for (size_t i = 0; i < 3000; ++i) {
+    const size_t size =
+        i < 2500 ? i : random.Below(data.size() - 64);  // every size near the bounds of a path
+    const ByteSpan bytes = ByteSpan(data).subspan(random.Below(64), size);
+    const auto before = static_cast<uint32_t>(random.Below(uint64_t{1} << 32));
+    const uint32_t crc = Crc32cExtendPortable(before, bytes);
+    for (const Crc32cFunction extend : Crc32cImplementations()) ASSERT_EQ(extend(before, bytes), crc) << size;
+  }
+}
+
 TEST(Crc32c, FastEqualsPortableAndConcatenates) {
   const uint64_t seed = SeedFromSystem();
   SCOPED_TRACE(seed);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/bytes.h"
 
@@ -22,7 +23,9 @@ uint32_t Crc32cConcat(uint32_t crc_a, uint32_t crc_b, uint64_t length_b);
 // overlap.
 uint32_t Crc32cCopy(uint32_t crc, MutableByteSpan to, ByteSpan from);
 
-// The portable implementation, for tests.
+// The portable implementation, and all that this CPU can run, for tests.
 uint32_t Crc32cExtendPortable(uint32_t crc, ByteSpan bytes);
+using Crc32cFunction = uint32_t (*)(uint32_t crc, ByteSpan bytes);
+std::vector<Crc32cFunction> Crc32cImplementations();
 
 }  // namespace dfkv
