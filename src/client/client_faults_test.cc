@@ -317,6 +317,41 @@ TEST_F(ClientFaults, AnAbsurdSizeDoesNotLengthenTheDeadline) {
   EXPECT_LE(deadline_ms, 5000u + 64'000u);  // 4 GiB at 64 MiB a second
 }
 
+// Gets `keys` into memory of `room` bytes each; returns how many requests that took.
+uint64_t RequestsOfGet(FakeNode& node, Client& client, const std::vector<uint64_t>& keys, size_t room) {
+  std::vector<Key> names(keys.begin(), keys.end());
+  std::vector<std::vector<std::byte>> memory(keys.size(), std::vector<std::byte>(room));
+  std::vector<MutableByteSpan> pieces(memory.begin(), memory.end());
+  std::vector<GetItem> items;
+  for (size_t i = 0; i < keys.size(); ++i) items.push_back({names[i].bytes(), {&pieces[i], 1}});
+  std::vector<ItemResult> results(keys.size());
+  const uint64_t before = node.requests(wire::Op::kGet);
+  EXPECT_TRUE(client.Get(items, {}, results).ok());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_EQ(results[i].code, Code::kOk) << i;
+    const std::vector<std::byte> value = ValueOf(keys[i], results[i].length);
+    EXPECT_TRUE(std::equal(value.begin(), value.end(), memory[i].begin())) << i;
+  }
+  return node.requests(wire::Op::kGet) - before;
+}
+
+TEST_F(ClientFaults, LargeValuesAreAskedForAMegabyteAtATime) {
+  FakeNode node;
+  Caller caller(Open({node.address()}));
+  std::vector<uint64_t> large;
+  std::vector<uint64_t> small;
+  for (uint64_t i = 0; i < 12; ++i) {
+    large.push_back(i);
+    ASSERT_EQ(caller.Put(i, ValueOf(i, 400'000)), Code::kOk);
+    small.push_back(100 + i);
+    ASSERT_EQ(caller.Put(100 + i, ValueOf(100 + i, 100)), Code::kOk);
+  }
+  EXPECT_EQ(RequestsOfGet(node, *client_, large, 400'000), 4u);
+  // Memory that is larger than the values does not split a batch, once it is known how large they are.
+  EXPECT_EQ(RequestsOfGet(node, *client_, {100}, 4 << 20), 1u);
+  EXPECT_EQ(RequestsOfGet(node, *client_, small, 1 << 20), 1u);
+}
+
 // --- Dead, silent and slow nodes ---
 
 TEST_F(ClientFaults, ARefusedConnectionFailsAtOnceAndIsAvoided) {

@@ -66,6 +66,7 @@ void Connection::Connect() {
   queue_.clear();
   queue_at_ = 0;
   requests_.clear();
+  expected_bytes_ = 0;
   parts_.clear();
   if (share_ != nullptr) share_->next = 0;
   Result<io::UniqueFd> fd = io::MakeStreamSocket(address.family());

@@ -69,6 +69,7 @@ class Connection {
     uint32_t first = 0;  // of its items, in the share
     uint32_t count = 0;
     uint32_t answered = 0;
+    uint64_t bytes = 0;  // expected in answer to a GET
   };
   struct Part {  // a value on its way
     uint32_t item = 0;
@@ -98,7 +99,9 @@ class Connection {
   void Pump();  // puts the next thing to send into the queue and sends
   bool NextRequest();
   bool RefuseHere(uint32_t item);
-  uint32_t ItemsOfNextRequest(uint64_t* payload_bytes);
+  uint32_t ItemsOfPut(uint64_t* payload_bytes) const;
+  uint32_t ItemsOfGet(uint64_t* expected_bytes) const;
+  uint64_t ExpectedBytes(uint32_t item) const;
   void EncodeRequest(uint64_t id, uint32_t count, uint64_t payload_bytes);
   void QueueHello();
   void QueuePing();
@@ -153,6 +156,8 @@ class Connection {
   Batch* batch_ = nullptr;
   Share* share_ = nullptr;
   std::vector<Request> requests_;  // in flight
+  uint64_t expected_bytes_ = 0;    // of requests_, together
+  uint64_t value_bytes_seen_ = 0;  // of the last value received; 0: none yet
   uint64_t id_next_ = 1;
 
   // A node may stop reading a PUT while it has no room, and then reads no PING behind it either: it is asked

@@ -270,6 +270,7 @@ Status Connection::HandleItem(const wire::AnswerItem& answer, Request& request) 
     PartDone(part);
   } else {
     batch_->answered[item] = Batch::kArriving;
+    value_bytes_seen_ = part.bytes;
     parts_.push_back(part);
   }
   return Ok();
@@ -284,6 +285,7 @@ void Connection::FrameDone() {
       return Fail(
           Malformed(Cat("an answer ended with ", request->count - request->answered, " items missing")));
     }
+    expected_bytes_ -= request->bytes;
     requests_.erase(requests_.begin() + (request - requests_.data()));
   }
   Pump();

@@ -13,8 +13,12 @@ namespace dfkv::client {
 namespace {
 
 constexpr uint64_t kPutBytesPerRequest = 1 << 20;  // a request is closed once it carries this much
-constexpr uint32_t kIovPerSend = 1024;             // of the system
-constexpr uint64_t kPingBit = uint64_t{1} << 63;   // in the ids of PINGs
+constexpr uint64_t kGetBytesPerRequest = 1 << 20;  // or once it asks for this much
+// Values that wait in the sockets of both sides have left the caches by the time they are copied on, so no
+// third request is sent while so much is to come.
+constexpr uint64_t kGetBytesInFlight = 2 << 20;
+constexpr uint32_t kIovPerSend = 1024;            // of the system
+constexpr uint64_t kPingBit = uint64_t{1} << 63;  // in the ids of PINGs
 // What this side accepts; the node's values are smaller.
 constexpr uint32_t kItemsMax = 64 * 1024;
 constexpr uint64_t kPayloadBytesMax = uint64_t{1} << 32;
@@ -54,11 +58,18 @@ bool Connection::NextRequest() {
     ++share_->next;
   }
   if (share_->next == share_->count || requests_.size() >= agreed_.requests_in_flight_max) return false;
+  uint32_t count = std::min(share_->count - share_->next, agreed_.items_max);
   uint64_t payload_bytes = 0;
-  const uint32_t count = ItemsOfNextRequest(&payload_bytes);
+  uint64_t expected_bytes = 0;
+  if (batch_->op == wire::Op::kPut) count = ItemsOfPut(&payload_bytes);
+  if (batch_->op == wire::Op::kGet || batch_->op == wire::Op::kGetRange) {
+    count = ItemsOfGet(&expected_bytes);
+    if (requests_.size() >= 2 && expected_bytes_ + expected_bytes > kGetBytesInFlight) return false;
+  }
   const uint64_t id = id_next_++;
   EncodeRequest(id, count, payload_bytes);
-  requests_.push_back({id, share_->next, count, 0});
+  requests_.push_back({id, share_->next, count, 0, expected_bytes});
+  expected_bytes_ += expected_bytes;
   share_->next += count;
   StartReceive();
   return true;
@@ -73,9 +84,24 @@ bool Connection::RefuseHere(uint32_t item) {
   return true;
 }
 
-uint32_t Connection::ItemsOfNextRequest(uint64_t* payload_bytes) {
+// What a GET's item is likely to bring: the memory for it may be much larger than what is stored.
+uint64_t Connection::ExpectedBytes(uint32_t item) const {
+  const uint64_t room = std::min<uint64_t>(TotalBytes(batch_->gets[item].pieces), UINT32_MAX);
+  return value_bytes_seen_ == 0 ? room : std::min(room, value_bytes_seen_);
+}
+
+uint32_t Connection::ItemsOfGet(uint64_t* expected_bytes) const {
   const uint32_t most = std::min(share_->count - share_->next, agreed_.items_max);
-  if (batch_->op != wire::Op::kPut) return most;
+  uint32_t count = 0;
+  while (count < most && *expected_bytes < kGetBytesPerRequest) {
+    *expected_bytes += ExpectedBytes(batch_->order[share_->first + share_->next + count]);
+    ++count;
+  }
+  return count;
+}
+
+uint32_t Connection::ItemsOfPut(uint64_t* payload_bytes) const {
+  const uint32_t most = std::min(share_->count - share_->next, agreed_.items_max);
   uint32_t count = 0;
   while (count < most && *payload_bytes < kPutBytesPerRequest) {
     const uint32_t item = batch_->order[share_->first + share_->next + count];
