@@ -112,8 +112,14 @@ void DiskTier::QueueClear(const Cell& cell, Ref ref) {
 
 // --- Slots ---
 
-void DiskTier::NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
-  if (!touches_.Push(kind, now, chain) || !mutex_.TryLock()) return;
+bool DiskTier::NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
+  const size_t waiting = touches_.Push(kind, now, chain);
+  if (waiting >= TouchQueue::kDrainNow) DrainTouches();
+  return waiting >= TouchQueue::kDrainSoon;
+}
+
+void DiskTier::DrainTouches() {
+  if (!mutex_.TryLock()) return;
   touches_.Drain(space_);
   mutex_.Unlock();
 }

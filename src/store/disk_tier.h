@@ -106,7 +106,9 @@ class DiskTier final : private SpaceHooks {
   void CommitAdopted(const Cell& cell, Ref ref);  // in order of generation, after EndAdopting
 
   // --- Plain ---
-  void NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain);
+  // True when DrainTouches should be called before long.
+  bool NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain);
+  void DrainTouches();  // unless somebody else is at work on the tier
   // A slot for op->cell.length bytes: fills in the cell's address and op->clears. *gone: objects that were
   // evicted; the caller gives their RAM copies back. Busy, IoError (the disk has failed).
   Status Reserve(PutOp* op, std::vector<Gone>* gone);

@@ -23,8 +23,14 @@ uint64_t RamTier::used_bytes() {
   return space_.slots().used_blocks() * 4096;
 }
 
-void RamTier::NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
-  if (!touches_.Push(kind, now, chain) || !mutex_.TryLock()) return;
+bool RamTier::NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
+  const size_t waiting = touches_.Push(kind, now, chain);
+  if (waiting >= TouchQueue::kDrainNow) DrainTouches();
+  return waiting >= TouchQueue::kDrainSoon;
+}
+
+void RamTier::DrainTouches() {
+  if (!mutex_.TryLock()) return;
   touches_.Drain(space_);
   mutex_.Unlock();
 }

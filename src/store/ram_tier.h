@@ -35,7 +35,9 @@ class RamTier final : private SpaceHooks {
   uint64_t objects() const { return objects_.load(std::memory_order_relaxed); }
   std::byte* DataOf(uint32_t unit) const { return arena_.data() + uint64_t{unit} * 4096; }
 
-  void NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain);
+  // True when DrainTouches should be called before long.
+  bool NoteTouches(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain);
+  void DrainTouches();  // unless somebody else is at work on the tier
 
   // A slot for `length` bytes, not yet anybody's copy. Busy.
   Result<uint32_t> Reserve(uint64_t length);

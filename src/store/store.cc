@@ -93,10 +93,16 @@ StoreImpl::~StoreImpl() {
 }
 
 void StoreImpl::Port::Flush() {
-  if (!queued) return;
-  queued = false;
+  const bool drains = drain == Drain::kDue;
+  if (drain == Drain::kWanted) drain = Drain::kDue;
+  if (!queued && !drains) return;
   MutexLock lock(mutex);
   if (store == nullptr) return;
+  if (drains) {
+    drain = Drain::kNone;
+    store->DrainTouches();
+  }
+  if (!std::exchange(queued, false)) return;
   for (size_t i = 0; i < queues.size(); ++i) store->disks_[i]->Flush(&queues[i]);
 }
 

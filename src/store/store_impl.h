@@ -54,11 +54,15 @@ class StoreImpl final : public Store, private DiskOwner {
   uint64_t in_flight() const;  // reads, writes and clearings that have begun and not ended
 
  private:
+  // Of the touches that wait for the policies. It happens a round of hooks after it was asked for: once the
+  // answers of the turn have been sent, wherever their hook stands, so that no answer waits for it.
+  enum class Drain : uint8_t { kNone, kWanted, kDue };
   // What one reactor has queued; flushed by a hook at the end of its turn.
   struct Port {
     io::Reactor* reactor = nullptr;
     std::atomic<bool> alive{true};  // false: the reactor is gone
     bool queued = false;            // the reactor's own
+    Drain drain = Drain::kNone;     // the reactor's own
     std::vector<DiskQueue> queues;  // one per disk; the reactor's own
     Mutex mutex;                    // against the store's end during a flush
     StoreImpl* store GUARDED_BY(mutex) = nullptr;
@@ -130,6 +134,7 @@ class StoreImpl final : public Store, private DiskOwner {
 
   // --- touch.cc ---
   void PrefetchKeys(std::span<const ObjectKey> keys);
+  void DrainTouches();
   DiskTier* DiskFor(const ObjectKey& key);
 
   // --- background.cc ---

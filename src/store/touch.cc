@@ -121,7 +121,7 @@ void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys,
     const uint32_t owner = key.ram_unit == kNoUnit ? kNoOwner : key.ref;
     chain.push_back({key.id, owner, key.ram_unit, key.depth, ram_->classes().ClassOf(key.length)});
   }
-  ram_->NoteTouches(KindOf(kind), now, chain);
+  bool drain = ram_->NoteTouches(KindOf(kind), now, chain);
   for (const auto& disk : disks_) {
     chain.clear();
     for (size_t i = 0; i < seen.size(); ++i) {
@@ -131,8 +131,16 @@ void StoreImpl::NoteBatch(BatchKind kind, std::span<const ObjectKey> keys,
       const uint32_t owner = key.disk_unit == kNoUnit ? kNoOwner : key.ref;
       chain.push_back({key.id, owner, key.disk_unit, key.depth, disk->classes().ClassOf(key.length)});
     }
-    if (!chain.empty()) disk->NoteTouches(KindOf(kind), now, chain);
+    if (!chain.empty()) drain |= disk->NoteTouches(KindOf(kind), now, chain);
   }
+  if (!drain) return;
+  Drain& state = CurrentPort().drain;
+  if (state == Drain::kNone) state = Drain::kWanted;
+}
+
+void StoreImpl::DrainTouches() {
+  ram_->DrainTouches();
+  for (const auto& disk : disks_) disk->DrainTouches();
 }
 
 }  // namespace dfkv::store

@@ -21,21 +21,22 @@ namespace dfkv::store {
 
 class TouchQueue {
  public:
-  static constexpr size_t kTouchesMax = 16384;  // a batch is taken whole while there are fewer
-  static constexpr size_t kDrainAt = 1024;      // whoever drains is held up by this many
+  static constexpr size_t kTouchesMax = 16384;          // a batch is taken whole while there are fewer
+  static constexpr size_t kDrainNow = kTouchesMax / 2;  // from here on whoever pushes also drains
+  static constexpr size_t kDrainSoon = 64;              // from here on a reactor with nothing better to do
 
   explicit TouchQueue(Counter& dropped) : dropped_(dropped) {}
 
-  // True when so much waits that the caller should Drain if the tier's mutex is free.
-  bool Push(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
+  // How many touches wait now.
+  size_t Push(evict::RequestKind kind, uint64_t now, std::span<const Touch> chain) {
     MutexLock lock(mutex_);
     if (waiting_.touches.size() >= kTouchesMax) {
       dropped_.Add();
-      return true;
+      return waiting_.touches.size();
     }
     waiting_.batches.push_back({kind, now, chain.size()});
     waiting_.touches.insert(waiting_.touches.end(), chain.begin(), chain.end());
-    return waiting_.touches.size() >= kDrainAt;
+    return waiting_.touches.size();
   }
 
   // The caller holds the mutex of the tier that `space` belongs to.
