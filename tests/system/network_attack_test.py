@@ -527,7 +527,7 @@ class StoppedNodeTest(Network):
         node = self.node()
         library = self.library(node, deadline_ms=0, stall_ms=1000, peer_cooldown_ms=200, peer_cooldown_max_ms=500)
         value = value_of("kept", 10_000)
-        self.assertEqual(library.put("kept", value), OK)
+        self.assertEqual(self.library(node).put("kept", value), OK)
         node.freeze()
         try:
             started = time.monotonic()
