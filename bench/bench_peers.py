@@ -169,7 +169,8 @@ class MooncakePeer(Peer):
 
 class LmCachePeer(Peer):
     name = "lmcache"
-    settings = "lmcache_server on the CPU; its PUT is not acknowledged: only the sending is timed"
+    settings = ("lmcache_server on the CPU; its PUT is not acknowledged: only the sending is timed; it never evicts: PUTs go "
+                "round 64 MiB a client")
 
     def __init__(self, _arguments, work):
         super().__init__()

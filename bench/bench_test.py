@@ -196,6 +196,14 @@ class Peers(unittest.TestCase):
             self.assertLessEqual(answer["p50_us"], answer["p99_us"])
         self.assertEqual(worker.written, 8)
 
+    def test_puts_go_round_where_nothing_is_evicted(self):
+        cache = FakeCache()
+        cache.put_bytes_max = 16 * 4096
+        worker = peer_clients.Worker(cache)
+        for _ in range(5):
+            worker.put(4096, 8, 0)
+        self.assertEqual(len(cache.values), 16)
+
     def test_wrong_bytes_and_misses_end_the_run(self):
         for spoilt in (lambda value: value[:-1], lambda value: value[:-1] + b"x", lambda value: b"x" + value[1:],
                        lambda value: None):

@@ -8,6 +8,7 @@ A value repeats the number of its object. What a GET gave is compared by its len
 wrong one ends the run.
 """
 
+import hashlib
 import json
 import struct
 import sys
@@ -120,7 +121,12 @@ class Mooncake:
 
 
 class LmCache:
-    """LMCServerConnector of LMCache against lmcache_server: one object a request; a PUT is not answered."""
+    """LMCServerConnector of LMCache against lmcache_server: one object a request; a PUT is not answered.
+
+    The server never evicts: PUTs go round a bounded set of keys.
+    """
+
+    put_bytes_max = 64 << 20
 
     def __init__(self, address):
         import asyncio
@@ -145,22 +151,25 @@ class LmCache:
         self.connector = connector
 
     def allocate(self, shape, dtype, fmt):
+        return self.memory_object(self.torch.empty(shape, dtype=dtype).flatten().view(self.torch.uint8), shape, dtype, fmt)
+
+    def memory_object(self, raw, shape, dtype, fmt):
         _, metadata, memory_object = self.objects
-        raw = self.torch.empty(shape, dtype=dtype).flatten().view(self.torch.uint8)
         return memory_object(raw, metadata(shape, dtype, 0, raw.numel(), 1, 0, fmt), None)
 
     def key(self, name):
-        return self.key_type("bench", 1, 0, int.from_bytes(name.encode(), "little") & (2 ** 62 - 1), self.torch.uint8)
+        chunk_hash = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "little")
+        return self.key_type("bench", 1, 0, chunk_hash, self.torch.uint8)
 
     def put(self, keys, values):
         for key, value in zip(keys, values):
-            made = self.allocate(self.torch.Size([len(value), 1, 1, 1]), self.torch.uint8, self.objects[0](1))
-            memoryview(made.byte_array)[:] = value
+            made = self.memory_object(self.torch.frombuffer(bytearray(value), dtype=self.torch.uint8),
+                                      self.torch.Size([len(value), 1, 1, 1]), self.torch.uint8, self.objects[0](1))
             self.loop.run_until_complete(self.connector.put(self.key(key), made))
 
     def get(self, keys, _size):
         found = [self.loop.run_until_complete(self.connector.get(self.key(key))) for key in keys]
-        return [one and memoryview(one.byte_array) for one in found]
+        return [one and memoryview(one.raw_data.numpy()) for one in found]
 
 
 PEERS = {"dfkv": Dfkv, "redis": Redis, "memcached": Memcached, "mooncake": Mooncake, "lmcache": LmCache}
@@ -171,8 +180,8 @@ class Worker:
 
     def __init__(self, client):
         self.client = client
+        self.put_bytes_max = getattr(client, "put_bytes_max", 0)  # 0: every PUT stores a new object
         self.written = 0
-        self.present = set()
 
     def keys(self, kind, size, worker, numbers):
         return [f"{kind}{size}-{worker}-{number}" for number in numbers]
@@ -180,6 +189,9 @@ class Worker:
     def put(self, size, batch, worker):
         numbers = range(self.written, self.written + batch)
         self.written += batch
+        if self.put_bytes_max:
+            ring = max(self.put_bytes_max // size, batch)
+            numbers = [number % ring for number in numbers]
         keys, values = self.keys("p", size, worker, numbers), [value_of(n, size) for n in numbers]
         start = time.perf_counter()
         self.client.put(keys, values)
