@@ -206,7 +206,7 @@ class Peers(unittest.TestCase):
 
     def test_wrong_bytes_and_misses_end_the_run(self):
         for spoilt in (lambda value: value[:-1], lambda value: value[:-1] + b"x", lambda value: b"x" + value[1:],
-                       lambda value: None):
+                       lambda value: value + value[:8], lambda value: None):
             worker = self.worker()
             for key, value in worker.client.values.items():
                 worker.client.values[key] = spoilt(value)
