@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "client/contract_suite.h"
@@ -40,6 +41,7 @@ class RealNode {
     // the node is down.
     Random random(SeedFromSystem());
     const bool first = port_ == 0;
+    if (!first) AwaitFree(port_);
     auto process = tools::NodeProcess::Start(options, first ? FreeLowPort(random) : port_);
     for (int tries = 0; first && !process.ok() && tries < 10; ++tries) {
       process = tools::NodeProcess::Start(options, FreeLowPort(random));
@@ -62,6 +64,12 @@ class RealNode {
   std::string address() const { return Cat("127.0.0.1:", port_); }
 
  private:
+  // Another test may have tried the port while the node was down.
+  static void AwaitFree(uint16_t port) {
+    const Nanos until = SystemClock().Now() + 20 * kSecond;
+    while (!io::Listen(*io::MakeSocketAddress("127.0.0.1", port)).ok() && SystemClock().Now() < until) {
+    }
+  }
   static uint16_t FreeLowPort(Random& random) {
     for (;;) {
       const auto port = static_cast<uint16_t>(10'000 + random.Below(20'000));
