@@ -190,7 +190,8 @@ Status StoreImpl::StartBlocking(io::Disk& disk) {
             FormatBytes(options_.max_object_bytes), ": it has to fit an extent of disk and RAM tier");
   }
   Status populated;
-  if (options_.populate) LogInfo("store: touching the ", FormatBytes(ram_->capacity_bytes()), " of the RAM tier");
+  if (options_.populate)
+    LogInfo("store: touching the ", FormatBytes(ram_->capacity_bytes()), " of the RAM tier");
   {
     Thread toucher;  // joined at the end of this block
     if (options_.populate) toucher = Thread("dfkv-touch", [&] { populated = ram_->PopulateBlocking(); });
