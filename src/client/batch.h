@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "client/client.h"
+#include "client/metrics.h"
 #include "wire/frame.h"
 
 namespace dfkv::client {
@@ -28,7 +29,9 @@ struct Batch {
   static constexpr uint8_t kArriving = 1;  // its value is being received
   static constexpr uint8_t kAnswered = 2;
 
-  wire::Op op = wire::Op::kPing;
+  CallKind kind = CallKind::kPut;
+  wire::Op op = wire::Op::kPing;  // of this pass
+  int passes = 0;                 // over the peers, begun so far: see Core::NextPass
   TenantHash tenant;
   Nanos deadline = 0;
 

@@ -62,10 +62,14 @@ struct ItemResult {
       0;  // GET, Lookup: the stored length when known (also with TooSmall); range: bytes received
 };
 
+class Core;
+
 class Client {
  public:
   // Invalid names the option; no connection is made yet.
   static Result<std::unique_ptr<Client>> Open(const ClientOptions& options);
+  // One that shares its options, peers and metrics with asynchronous calls (async.h).
+  static std::unique_ptr<Client> On(std::shared_ptr<Core> core);
   virtual ~Client() = default;
 
   // `results` has as many elements as `items`/`keys`. Order of keys is chain order where there is one.

@@ -122,6 +122,15 @@ void Connection::GiveUp(Nanos now) {
   Shut();
 }
 
+void Connection::Withdraw() {
+  DFKV_CHECK(share_ != nullptr);
+  end_code_ = Code::kCancelled;
+  reconnect_ = false;
+  if (state_ == State::kClosing) return;
+  metrics_.retired_cancelled.Add();
+  Shut();
+}
+
 void Connection::Detach() {
   DFKV_CHECK(share_ != nullptr && opening());
   end_code_ = Code::kUnavailable;

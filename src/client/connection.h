@@ -41,6 +41,8 @@ class Connection {
   void Begin(Batch* batch, Share* share, bool probe);
   // The call's deadline has passed: the share ends, its open items Timeout, once no operation is in flight.
   void GiveUp(Nanos now);
+  // The call is withdrawn: as GiveUp, but its open items are Cancelled, and the peer is not to blame.
+  void Withdraw();
   // Ends the share now with Unavailable, but goes on finding out whether the peer lives. Only while no
   // request has been sent.
   void Detach();

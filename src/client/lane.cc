@@ -15,12 +15,14 @@ Result<std::unique_ptr<Lane>> Lane::Make(std::span<const std::unique_ptr<Peer>> 
   reactor_options.spin.max = options.spin;
   Result<std::unique_ptr<io::Reactor>> reactor = io::MakeReactor(reactor_options);
   if (!reactor.ok()) return reactor.status();
-  return std::unique_ptr<Lane>(new Lane(std::move(*reactor), peers, options, metrics));
+  auto lane = std::make_unique<Lane>(**reactor, peers, options, metrics);
+  lane->own_reactor_ = std::move(*reactor);
+  return lane;
 }
 
-Lane::Lane(std::unique_ptr<io::Reactor> reactor, std::span<const std::unique_ptr<Peer>> peers,
-           const LaneOptions& options, ClientMetrics& metrics)
-    : reactor_(std::move(reactor)), peers_(peers), options_(options), metrics_(metrics) {
+Lane::Lane(io::Reactor& reactor, std::span<const std::unique_ptr<Peer>> peers, const LaneOptions& options,
+           ClientMetrics& metrics)
+    : reactor_(reactor), peers_(peers), options_(options), metrics_(metrics) {
   connections_.resize(peers.size());
 }
 
@@ -32,23 +34,33 @@ Lane::~Lane() {
   for (const auto& connection : connections_) {
     if (connection) connection->Close();
   }
-  if (!settled()) reactor_->RunUntil(settled);
+  if (!settled()) reactor_.RunUntil(settled);
   connections_.clear();
+}
+
+bool Lane::opening() const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [](const auto& connection) { return connection && connection->opening(); });
 }
 
 Connection& Lane::ConnectionTo(uint32_t peer) {
   std::unique_ptr<Connection>& connection = connections_[peer];
   if (!connection) {
-    connection = std::make_unique<Connection>(*reactor_, *peers_[peer], options_.connection, metrics_);
+    connection = std::make_unique<Connection>(reactor_, *peers_[peer], options_.connection, metrics_);
   }
   return *connection;
 }
 
-void Lane::Start(Batch& work) {
+void Lane::Begin(Batch& work) {
+  const Nanos now = reactor_.Now();
+  // A probe that an earlier call left behind may have got no answer for too long.
+  for (const auto& connection : connections_) {
+    if (connection && connection->opening()) connection->Tick(now);
+  }
+  work_ = &work;
   active_.clear();
   probing_.clear();
   gave_up_ = false;
-  const Nanos now = reactor_->Now();
   probe_until_ = now + std::min(options_.probe_wait, (work.deadline - now) / 2);
   work.shares_open = static_cast<uint32_t>(work.shares.size());
   for (Share& share : work.shares) {
@@ -66,8 +78,8 @@ void Lane::Start(Batch& work) {
   }
 }
 
-Nanos Lane::NextTick(const Batch& work) const {
-  Nanos next = gave_up_ ? kNever : work.deadline;
+Nanos Lane::NextTick() const {
+  Nanos next = gave_up_ ? kNever : work_->deadline;
   for (const Connection* connection : active_) {
     if (connection->has_share()) next = std::min(next, connection->next_tick());
   }
@@ -75,7 +87,7 @@ Nanos Lane::NextTick(const Batch& work) const {
   return next;
 }
 
-void Lane::Tick(Batch& work, Nanos now) {
+void Lane::Tick(Nanos now) {
   for (Connection* connection : active_) {
     if (connection->has_share()) connection->Tick(now);
   }
@@ -87,7 +99,7 @@ void Lane::Tick(Batch& work, Nanos now) {
     }
     probing_.clear();
   }
-  if (now >= work.deadline && !gave_up_) {
+  if (now >= work_->deadline && !gave_up_) {
     DFKV_PROBE("client.lane.deadline");
     gave_up_ = true;
     for (Connection* connection : active_) {
@@ -96,29 +108,26 @@ void Lane::Tick(Batch& work, Nanos now) {
   }
 }
 
-void Lane::Run(Batch& work) {
-  Nanos now = reactor_->Now();
-  // A probe that an earlier call left behind may have an answer, or none for too long.
-  bool opening = false;
-  for (const auto& connection : connections_) opening |= connection && connection->opening();
-  if (opening) {
-    reactor_->RunUntil([] { return false; }, now);
-    for (const auto& connection : connections_) {
-      if (connection && connection->opening()) connection->Tick(now);
-    }
+void Lane::Cancel() {
+  gave_up_ = true;
+  for (Connection* connection : active_) {
+    if (connection->has_share()) connection->Withdraw();
   }
-  Start(work);
+}
+
+void Lane::Run(Batch& work) {
+  // A probe that an earlier call left behind may have an answer.
+  if (opening()) reactor_.RunUntil([] { return false; }, reactor_.Now());
+  Begin(work);
   const std::function<bool()> done = [&work] { return work.shares_open == 0; };
   while (!done()) {
-    if (reactor_->RunUntil(done, NextTick(work))) break;
-    now = reactor_->Now();
-    Tick(work, now);
+    if (reactor_.RunUntil(done, NextTick())) break;
+    Tick(reactor_.Now());
   }
-  last_used_ = reactor_->Now();
 }
 
 void Lane::CloseIdle() {
-  const Nanos now = reactor_->Now();
+  const Nanos now = reactor_.Now();
   for (const auto& connection : connections_) {
     if (!connection || !connection->open() || now - connection->last_used() < options_.idle) continue;
     DFKV_PROBE("client.lane.idle");
@@ -155,6 +164,7 @@ Result<std::unique_ptr<Lane>> LanePool::Take(Nanos deadline) {
     lane->CloseIdle();
     return lane;
   }
+  if (shared_ != nullptr) return std::make_unique<Lane>(*shared_, peers_, options_, metrics_);
   Result<std::unique_ptr<Lane>> made = Lane::Make(peers_, options_, metrics_);
   if (!made.ok()) GiveBack(nullptr);
   return made;
@@ -162,6 +172,7 @@ Result<std::unique_ptr<Lane>> LanePool::Take(Nanos deadline) {
 
 void LanePool::GiveBack(std::unique_ptr<Lane> lane) {
   metrics_.lanes_in_use.Add(-1);
+  if (lane) lane->Touch();
   std::unique_ptr<Lane> idle;  // the one unused for longest goes when it has been unused for long
   {
     MutexLock lock(mutex_);

@@ -1,5 +1,6 @@
-// Lane: a reactor with a connection to each peer, for one call at a time. LanePool lends lanes to calls, the
-// one given back last first, so that a single thread keeps using the same warm connections.
+// Lane: a connection to each peer, for one call at a time, on a reactor: its own, which the calling thread
+// runs, or one that many lanes share. LanePool lends lanes to calls, the one given back last first, so that a
+// single thread keeps using the same warm connections.
 #pragma once
 
 #include <memory>
@@ -22,36 +23,47 @@ struct LaneOptions {
   Nanos spin = 0;
 };
 
-// One thread at a time: that of the call which has it.
+// One thread at a time: that of the call which has it, or that of the shared reactor.
 class Lane {
  public:
+  // With a reactor of its own.
   static Result<std::unique_ptr<Lane>> Make(std::span<const std::unique_ptr<Peer>> peers,
                                             const LaneOptions& options, ClientMetrics& metrics);
+  Lane(io::Reactor& reactor, std::span<const std::unique_ptr<Peer>> peers, const LaneOptions& options,
+       ClientMetrics& metrics);
   ~Lane();
 
   // Runs the batch until every item of its shares has a code, at the latest shortly after its deadline. After
   // it no memory of the caller is in use.
   void Run(Batch& batch);
+
+  // The parts of Run, for who runs the reactor himself: Begin, then Tick at NextTick until batch.shares_open
+  // is 0, which is when no memory of the caller is in use. Cancel: the shares end soon, their open items
+  // Cancelled.
+  void Begin(Batch& batch);
+  Nanos NextTick() const;
+  void Tick(Nanos now);
+  void Cancel();
+
   void CloseIdle();
-  Nanos Now() const { return reactor_->Now(); }
+  Nanos Now() const { return reactor_.Now(); }
   Nanos last_used() const { return last_used_; }
+  void Touch() { last_used_ = Now(); }
 
   Batch batch;  // the memory that calls reuse
 
  private:
-  Lane(std::unique_ptr<io::Reactor> reactor, std::span<const std::unique_ptr<Peer>> peers,
-       const LaneOptions& options, ClientMetrics& metrics);
-  void Start(Batch& work);
-  void Tick(Batch& work, Nanos now);
-  Nanos NextTick(const Batch& work) const;
+  bool opening() const;
   Connection& ConnectionTo(uint32_t peer);
 
-  std::unique_ptr<io::Reactor> reactor_;
+  std::unique_ptr<io::Reactor> own_reactor_;  // null: a shared one
+  io::Reactor& reactor_;
   const std::span<const std::unique_ptr<Peer>> peers_;
   const LaneOptions options_;
   ClientMetrics& metrics_;
   std::vector<std::unique_ptr<Connection>> connections_;  // by peer; null until first used
-  std::vector<Connection*> active_;                       // of the batch that runs
+  Batch* work_ = nullptr;                                 // the batch that runs, or ran last
+  std::vector<Connection*> active_;                       // of that batch
   std::vector<Connection*> probing_;                      // of active_, those that a probe holds up
   Nanos probe_until_ = kNever;
   Nanos last_used_ = 0;
@@ -60,9 +72,10 @@ class Lane {
 
 class LanePool {
  public:
+  // `shared`: the reactor of all its lanes; null: each has its own.
   LanePool(std::span<const std::unique_ptr<Peer>> peers, const LaneOptions& options, uint32_t lanes_max,
-           ClientMetrics& metrics)
-      : peers_(peers), options_(options), lanes_max_(lanes_max), metrics_(metrics) {}
+           ClientMetrics& metrics, io::Reactor* shared = nullptr)
+      : peers_(peers), options_(options), lanes_max_(lanes_max), metrics_(metrics), shared_(shared) {}
   ~LanePool();  // every lane has been given back
 
   // Busy: no lane became free before `deadline`. Unavailable, IoError: none could be made.
@@ -74,6 +87,7 @@ class LanePool {
   const LaneOptions options_;
   const uint32_t lanes_max_;
   ClientMetrics& metrics_;
+  io::Reactor* const shared_;
   Mutex mutex_;
   CondVar given_back_;
   std::vector<std::unique_ptr<Lane>> free_ GUARDED_BY(mutex_);  // the last is taken first

@@ -63,7 +63,9 @@ ClientMetrics::ClientMetrics()
       retired_failed(registry.AddCounter("dfkv_transport_pool_retirements_total", "Connections closed.",
                                          {{"reason", "failed"}})),
       retired_deadline(registry.AddCounter("dfkv_transport_pool_retirements_total", "Connections closed.",
-                                           {{"reason", "deadline"}})) {
+                                           {{"reason", "deadline"}})),
+      retired_cancelled(registry.AddCounter("dfkv_transport_pool_retirements_total", "Connections closed.",
+                                            {{"reason", "cancelled"}})) {
   for (size_t kind = 0; kind < kCallKinds; ++kind) {
     const Labels labels = {{"op", kCallNames[kind]}};
     CallMetrics& call = calls[kind];
