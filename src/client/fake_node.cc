@@ -421,9 +421,12 @@ bool FakeNode::SendFrame(int fd, const Request& request, std::span<const wire::A
   spec.payload_bytes = payload.size();
   std::vector<std::byte> head(wire::AnswerBytes(spec.op, filled.size()));
   DFKV_CHECK(wire::EncodeAnswer(head, spec, filled) == head.size());
-  if (action == FakeAction::kCloseHalfway) {
-    payload.resize(payload.size() / 2);
-    return SendFull(fd, head) && SendFull(fd, payload) && false;
+  if (action == FakeAction::kCloseHalfway || action == FakeAction::kStopHalfway) {
+    const size_t half = payload.size() / 2;
+    if (!SendFull(fd, head) || !SendFull(fd, ByteSpan(payload).first(half))) return false;
+    if (action == FakeAction::kCloseHalfway) return false;
+    ++halves_;
+    return WaitForRelease(fd, false) && SendFull(fd, ByteSpan(payload).subspan(half));
   }
   return SendFull(fd, head) && SendFull(fd, payload);
 }

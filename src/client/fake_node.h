@@ -40,6 +40,7 @@ enum class FakeAction : uint8_t {
   kSlow,          // holds this request alone, answering PING, until Release
   kClose,         // closes the connection
   kCloseHalfway,  // sends the head and half of the payload, then closes
+  kStopHalfway,   // sends the head and half of the payload, the rest after Release
   kFlipByte,      // of every value sent
   kGarbage,       // sends random bytes
   kTwice,         // answers the first item twice
@@ -72,8 +73,9 @@ class FakeNode {
   void StopListening();
 
   size_t object_count() const;
-  uint64_t requests(wire::Op op) const;  // received so far
-  uint64_t connections() const;          // accepted so far
+  uint64_t requests(wire::Op op) const;        // received so far
+  uint64_t connections() const;                // accepted so far
+  uint64_t halves() const { return halves_; }  // of payloads sent, by kStopHalfway
   uint32_t depth_of(const ObjectKey& key) const;
 
  private:
@@ -115,6 +117,7 @@ class FakeNode {
 
   const FakeNodeOptions options_;
   std::atomic<uint64_t> hellos_{UINT64_MAX};
+  std::atomic<uint64_t> halves_{0};
   int listener_ = -1;
   uint16_t port_ = 0;
   Thread acceptor_;
