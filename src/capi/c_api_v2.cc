@@ -78,13 +78,13 @@ Status CheckOptions(const dfkv_client_options_v2* options) {
 dfkv_client_t OpenV2(const dfkv_client_options_v2* options) {
   Status status = CheckOptions(options);
   if (status.ok()) {
-    Result<ClientRef> client = OpenClient([options](client::ClientOptions* wanted) {
+    Result<OpenRef> client = Open([options](client::ClientOptions* wanted) {
       wanted->members = TextOf(options->members);
       wanted->members_required = false;
       wanted->key_namespace.assign(static_cast<const char*>(options->key_namespace),
                                    options->key_namespace_len);
     });
-    if (client.ok()) return AddHandle(std::move(*client));
+    if (client.ok()) return Clients().Add(std::move(*client));
     status = client.status();
   }
   SetLastError(Cat("dfkv_open_v2: ", status.ToString()));
@@ -385,7 +385,7 @@ const char* dfkv_version(void) {
 
 void dfkv_close(dfkv_client_t client) {
   (void)NoThrow(0, [&] {
-    (void)TakeHandle(client);
+    (void)Clients().Take(client);
     return 0;
   });
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "capi/handle.h"
+#include "capi/items.h"
 #include "capi/sized.h"
 
 namespace dfkv::capi {
@@ -50,20 +50,6 @@ static_assert(DFKV_UNSUPPORTED == static_cast<int>(Code::kUnsupported));
 static_assert(DFKV_LOCKED == static_cast<int>(Code::kLocked));
 static_assert(DFKV_DENIED == static_cast<int>(Code::kDenied));
 
-// Status to C: the text for dfkv_last_error goes along. A miss is no error.
-int Told(const char* function, const Status& status) {
-  if (status.ok() || status.code() == Code::kNotFound) {
-    SetLastError("");
-  } else {
-    SetLastError(Cat(function, ": ", status.ToString()));
-  }
-  return static_cast<int>(status.code());
-}
-
-Status Bad(std::string_view what) {
-  return {Code::kInvalid, std::string(what)};
-}
-
 // What every call begins with: a live handle and sound options.
 struct Call {
   ClientRef client;
@@ -72,8 +58,9 @@ struct Call {
 
 Result<Call> BeginCall(dfkv_client_t handle, const dfkv_call_options3* options) {
   Call call;
-  call.client = FindHandle(handle);
-  if (!call.client) return Bad("the client handle is NULL or closed");
+  Result<OpenRef> open = Clients().Find(handle);
+  if (!open.ok()) return open.status();
+  call.client = BlockingOf(std::move(*open));
   if (options == nullptr) return call;
   dfkv_call_options3 known;
   DFKV_RETURN_IF_ERROR(ReadSized(options, kCallOptionsFirstBytes, "dfkv_call_options3", &known));
@@ -111,10 +98,6 @@ void Wish(const dfkv_open_options3& options, client::ClientOptions* wanted) {
   Choose(&wanted->peer_cooldown_ms, options.peer_cooldown_ms);
   Choose(&wanted->peer_cooldown_max_ms, options.peer_cooldown_max_ms);
   Choose(&wanted->spin_us, options.spin_us);
-}
-
-ByteSpan Bytes(const void* ptr, uint64_t len) {
-  return ptr == nullptr ? ByteSpan() : ByteSpan(static_cast<const std::byte*>(ptr), len);
 }
 
 // Why an item ended as it did, for the calls of a single item.
@@ -172,69 +155,23 @@ Status OnKey(dfkv_client_t handle, KeysFunction function, ByteSpan key, uint64_t
 
 // --- Batches ---
 
-constexpr uint64_t kItemsMax = 1 << 24;  // of a batch: a larger count is a bug of the caller
-
-Status CheckArrays(const void* items, uint64_t count, const void* results) {
-  if (count > kItemsMax) return Bad(Cat("count is more than ", kItemsMax));
-  if (count > 0 && (items == nullptr || results == nullptr)) return Bad("an array is NULL");
-  return Ok();
-}
-
-void Zero(dfkv_result3* results, uint64_t count) {
-  if (results != nullptr && count <= kItemsMax) std::fill_n(results, count, dfkv_result3{});
-}
-
-void Export(const std::vector<ItemResult>& from, dfkv_result3* to) {
-  for (size_t i = 0; i < from.size(); ++i) to[i] = {static_cast<int32_t>(from[i].code), 0, from[i].length};
-}
-
-std::vector<ByteSpan> NamesOf(const dfkv_key3* keys, uint64_t count) {
-  std::vector<ByteSpan> names(count);
-  for (size_t i = 0; i < count; ++i) names[i] = Bytes(keys[i].key, keys[i].key_len);
-  return names;
-}
-
 Status OnKeys(dfkv_client_t handle, KeysFunction function, std::span<const dfkv_key3> keys,
               dfkv_result3* results, const dfkv_call_options3* options) {
   const Result<Call> call = BeginCall(handle, options);
   if (!call.ok()) return call.status();
   std::vector<ItemResult> inner(keys.size());
-  DFKV_RETURN_IF_ERROR(((*call->client).*function)(NamesOf(keys.data(), keys.size()), call->options, inner));
+  DFKV_RETURN_IF_ERROR(((*call->client).*function)(NamesOf(keys), call->options, inner));
   Export(inner, results);
   return Ok();
-}
-
-// The buffers of all items, in order; an item whose buffers cannot be used loses its key, which makes it
-// Invalid.
-template <typename Span, typename Item, typename Inner>
-std::vector<Span> ImportBuffers(std::span<const Item> items, std::vector<Inner>& inner) {
-  size_t total = 0;
-  for (const Item& item : items) total += item.buffers == nullptr ? 0 : item.num_buffers;
-  std::vector<Span> spans;
-  spans.reserve(total);  // spans of items point into it
-  for (size_t i = 0; i < items.size(); ++i) {
-    const size_t first = spans.size();
-    bool usable = items[i].buffers != nullptr || items[i].num_buffers == 0;
-    for (uint32_t b = 0; usable && b < items[i].num_buffers; ++b) {
-      const dfkv_buffer3& buffer = items[i].buffers[b];
-      usable = buffer.ptr != nullptr || buffer.len == 0;
-      if (usable) spans.emplace_back(static_cast<std::byte*>(buffer.ptr), buffer.len);
-    }
-    if (usable) inner[i].key = Bytes(items[i].key, items[i].key_len);
-    inner[i].pieces = std::span<const Span>(spans.data() + first, spans.size() - first);
-  }
-  return spans;
 }
 
 Status PutAll(dfkv_client_t handle, std::span<const dfkv_put_item3> items, dfkv_result3* results,
               const dfkv_call_options3* options) {
   const Result<Call> call = BeginCall(handle, options);
   if (!call.ok()) return call.status();
-  std::vector<PutItem> inner(items.size());
-  const auto spans = ImportBuffers<ByteSpan>(items, inner);
-  for (size_t i = 0; i < items.size(); ++i) inner[i].depth = items[i].depth;
+  const Puts puts(items);
   std::vector<ItemResult> codes(items.size());
-  DFKV_RETURN_IF_ERROR(call->client->Put(inner, call->options, codes));
+  DFKV_RETURN_IF_ERROR(call->client->Put(puts.items, call->options, codes));
   Export(codes, results);
   return Ok();
 }
@@ -243,16 +180,9 @@ Status GetAll(dfkv_client_t handle, std::span<const dfkv_get_item3> items, dfkv_
               const dfkv_call_options3* options) {
   const Result<Call> call = BeginCall(handle, options);
   if (!call.ok()) return call.status();
-  std::vector<GetItem> inner(items.size());
-  const auto spans = ImportBuffers<MutableByteSpan>(items, inner);
-  for (size_t i = 0; i < items.size(); ++i) {
-    inner[i].exact = (items[i].flags & DFKV_GET3_EXACT) != 0;
-    inner[i].range = (items[i].flags & DFKV_GET3_RANGE) != 0;
-    inner[i].offset = items[i].offset;
-    if ((items[i].flags & ~(DFKV_GET3_EXACT | DFKV_GET3_RANGE)) != 0) inner[i].key = {};
-  }
+  const Gets gets(items);
   std::vector<ItemResult> codes(items.size());
-  DFKV_RETURN_IF_ERROR(call->client->Get(inner, call->options, codes));
+  DFKV_RETURN_IF_ERROR(call->client->Get(gets.items, call->options, codes));
   Export(codes, results);
   return Ok();
 }
@@ -261,7 +191,7 @@ Status Match(dfkv_client_t handle, std::span<const dfkv_key3> keys, uint64_t* ou
              const dfkv_call_options3* options) {
   const Result<Call> call = BeginCall(handle, options);
   if (!call.ok()) return call.status();
-  const Result<uint64_t> present = call->client->Match(NamesOf(keys.data(), keys.size()), call->options);
+  const Result<uint64_t> present = call->client->Match(NamesOf(keys), call->options);
   if (!present.ok()) return present.status();
   *out_present = *present;
   return Ok();
@@ -291,22 +221,6 @@ Status NodeStats(dfkv_client_t handle, const char* member, TextBuffer out,
   return Ok();
 }
 
-// Runs a C function's body, which gives a Status.
-template <typename Body>
-int Run(const char* function, const Body& body) noexcept {
-  return NoThrow<int>(DFKV_IO_ERROR, [&] { return Told(function, body()); });
-}
-
-template <typename Body>
-int RunBatch(const char* function, const void* items, uint64_t count, dfkv_result3* results,
-             const Body& body) noexcept {
-  Zero(results, count);
-  return Run(function, [&]() -> Status {
-    DFKV_RETURN_IF_ERROR(CheckArrays(items, count, results));
-    return body();
-  });
-}
-
 }  // namespace
 
 // C functions: a namespace does not change their names, but hides the visibility that the header gave them.
@@ -319,9 +233,9 @@ int dfkv_open3(const dfkv_open_options3* options, dfkv_client_t* out_client) {
     if (out_client == nullptr) return Bad("out_client is NULL");
     dfkv_open_options3 known;
     DFKV_RETURN_IF_ERROR(ReadOptions(options, &known));
-    Result<ClientRef> client = OpenClient([&known](client::ClientOptions* wanted) { Wish(known, wanted); });
+    Result<OpenRef> client = Open([&known](client::ClientOptions* wanted) { Wish(known, wanted); });
     if (!client.ok()) return client.status();
-    *out_client = AddHandle(std::move(*client));
+    *out_client = Clients().Add(std::move(*client));
     return Ok();
   });
 }

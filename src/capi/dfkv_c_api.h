@@ -8,6 +8,11 @@
  * is not used after it returned. A closed or invalid handle makes calls fail, it never crashes them; a call
  * in flight while its handle is closed runs to its end.
  *
+ * fork(): connections, locks and the event loop's thread are the process's that opened them. In a child
+ * process the handles of its parent are not open: calls on them fail, dfkv_last_error says why, and the
+ * parent's are not disturbed. A child opens its own. (What it inherited it keeps, unused, until it ends or
+ * calls exec.)
+ *
  * Objects are immutable: a PUT of a present key answers ok and keeps the first value. A node that is dead or
  * silent costs a call at most its deadline, and then its objects are misses at once until it answers again.
  */
@@ -220,6 +225,90 @@ int dfkv_batch_lookup3(dfkv_client_t client, const dfkv_key3* keys, uint64_t cou
  * the length of the whole text, what does not fit is cut. */
 int dfkv_node_stats3(dfkv_client_t client, const char* member, char* buf, uint64_t cap, uint64_t* out_len,
                      const dfkv_call_options3* options);
+
+/* ------------------------------------------------------------------------------------ Asynchronous batches
+ *
+ * A batch is submitted to a queue and comes back from it, once, as a completion. One thread of the library,
+ * an event loop that the client starts with its first queue, carries the batches of all its queues; it
+ * receives no signals. What holds of the blocking calls holds here: one deadline for a batch, one code for an
+ * item, avoided nodes, one bad item fails alone.
+ *
+ * Memory: keys and the arrays of items, keys and buffers are copied before a submit returns. What the buffers
+ * point to, and the results, belong to the library until the batch's completion was collected, or the queue
+ * was closed. Results are written before the completion can be collected, never later.
+ *
+ * Threads: any number may submit, cancel and collect on one queue. A completion goes to one of those that
+ * collect. Several event loops in a process have a queue each.
+ *
+ * fork(): see the top of this file. */
+
+typedef void* dfkv_queue3_t;
+
+typedef struct dfkv_queue_options3 {
+  uint32_t struct_size;
+  uint32_t flags;       /* none yet: 0 */
+  uint32_t batches_max; /* submitted and not collected; one more is DFKV_BUSY. 0: 256; at most 65536 */
+  uint32_t reserved0;   /* 0 */
+} dfkv_queue_options3;
+
+/* May be NULL wherever a submit takes it. */
+typedef struct dfkv_submit_options3 {
+  uint32_t struct_size;
+  uint32_t flags;       /* none yet: 0 */
+  uint32_t deadline_ms; /* from now; 0: the default rule */
+  uint32_t reserved0;   /* 0 */
+  uint64_t user_data;   /* comes back with the completion */
+} dfkv_submit_options3;
+
+typedef struct dfkv_completion3 {
+  uint64_t ticket;
+  uint64_t user_data;
+  int32_t code; /* of the batch. DFKV_OK: it was carried out, the results say how. DFKV_BUSY: its deadline
+                   came before a connection was free. DFKV_CANCELLED: items that had not ended are
+                   DFKV_CANCELLED, too */
+  uint32_t reserved0;
+  uint64_t count; /* items that ended DFKV_OK; of a match: how many of the first keys are all present */
+} dfkv_completion3;
+
+/* `options` may be NULL. The queue keeps its client alive, also when the client's handle is closed. */
+int dfkv_queue_open3(dfkv_client_t client, const dfkv_queue_options3* options, dfkv_queue3_t* out_queue);
+/* Readable while completions wait: for poll, epoll and event loops. Only to be waited on, never read or
+ * closed; the number is void once the queue is closed. -1 when it is no open queue. */
+int dfkv_queue_fd3(dfkv_queue3_t queue);
+
+/* DFKV_OK: the batch will complete, and *out_ticket, where it is not NULL, names it (never 0). Otherwise
+ * nothing was submitted: DFKV_BUSY past batches_max, DFKV_INVALID for a bad argument. */
+int dfkv_submit_put3(dfkv_queue3_t queue, const dfkv_put_item3* items, uint64_t count, dfkv_result3* results,
+                     const dfkv_submit_options3* options, uint64_t* out_ticket);
+int dfkv_submit_get3(dfkv_queue3_t queue, const dfkv_get_item3* items, uint64_t count, dfkv_result3* results,
+                     const dfkv_submit_options3* options, uint64_t* out_ticket);
+int dfkv_submit_exist3(dfkv_queue3_t queue, const dfkv_key3* keys, uint64_t count, dfkv_result3* results,
+                       const dfkv_submit_options3* options, uint64_t* out_ticket);
+int dfkv_submit_remove3(dfkv_queue3_t queue, const dfkv_key3* keys, uint64_t count, dfkv_result3* results,
+                        const dfkv_submit_options3* options, uint64_t* out_ticket);
+int dfkv_submit_lookup3(dfkv_queue3_t queue, const dfkv_key3* keys, uint64_t count, dfkv_result3* results,
+                        const dfkv_submit_options3* options, uint64_t* out_ticket);
+/* The completion's count is the answer. */
+int dfkv_submit_match3(dfkv_queue3_t queue, const dfkv_key3* keys, uint64_t count,
+                       const dfkv_submit_options3* options, uint64_t* out_ticket);
+
+/* Asks for an early end. The batch completes in any case, and soon: as DFKV_CANCELLED, or as it had ended.
+ * What a cancelled PUT came to at the node is not known. A ticket that is over, or another queue's, is
+ * ignored. DFKV_INVALID when it is no open queue. */
+int dfkv_cancel3(dfkv_queue3_t queue, uint64_t ticket);
+
+/* Takes up to `count_max` completions, the oldest first. When there are none it waits: wait_ms 0 not at all,
+ * < 0 until there is one. DFKV_OK with *out_count 0 when none came; DFKV_INVALID when the queue is closed,
+ * also while waiting. */
+int dfkv_collect3(dfkv_queue3_t queue, dfkv_completion3* completions, uint64_t count_max, int32_t wait_ms,
+                  uint64_t* out_count);
+
+/* Cancels what is in flight; on return no memory that was submitted is in use, and completions that were not
+ * collected are gone. NULL and closed queues are ignored. */
+void dfkv_queue_close3(dfkv_queue3_t queue);
+
+/* ------------------------------------------------------------------------------------------------- Errors
+ */
 
 /* Why this thread's last call of dfkv_open_v2 or of a function that ends in 3 failed as a whole; "" when it
  * did not fail, or missed. The text stays until the next such call. */

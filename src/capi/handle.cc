@@ -2,27 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "base/log.h"
 #include "base/option.h"
-#include "base/sync.h"
 #include "client/options.h"
 
 namespace dfkv::capi {
 namespace {
-
-struct Table {
-  Mutex mutex;
-  std::unordered_map<uintptr_t, ClientRef> clients GUARDED_BY(mutex);
-  uintptr_t next GUARDED_BY(mutex) = 1;
-};
-
-// Never destroyed: threads may still call while the process exits.
-Table& Handles() {
-  static Table* const kTable = new Table;
-  return *kTable;
-}
 
 // Plain memory: it needs no destructor when a thread ends, so the library can be unloaded at any time.
 thread_local char last_error[512];
@@ -48,32 +34,33 @@ void ReadEnvironmentInto(Environment* environment) {
 
 }  // namespace
 
-dfkv_client_t AddHandle(ClientRef client) {
-  Table& table = Handles();
-  MutexLock lock(table.mutex);
-  const uintptr_t number = table.next++ << 4;  // looks like an aligned address, is none
-  table.clients.emplace(number, std::move(client));
-  return reinterpret_cast<dfkv_client_t>(number);
+// Never destroyed: threads may still call while the process exits.
+HandleTable<OpenClient>& Clients() {
+  static auto* const kTable = new HandleTable<OpenClient>("client");
+  return *kTable;
+}
+
+ClientRef BlockingOf(OpenRef open) {
+  client::Client* const blocking = &open->blocking();
+  return ClientRef(std::move(open), blocking);
 }
 
 ClientRef FindHandle(dfkv_client_t handle) {
-  Table& table = Handles();
-  MutexLock lock(table.mutex);
-  const auto found = table.clients.find(reinterpret_cast<uintptr_t>(handle));
-  return found == table.clients.end() ? nullptr : found->second;
+  Result<OpenRef> open = Clients().Find(handle);
+  return open.ok() ? BlockingOf(std::move(*open)) : nullptr;
 }
 
-ClientRef TakeHandle(dfkv_client_t handle) {
-  Table& table = Handles();
-  MutexLock lock(table.mutex);
-  const auto found = table.clients.find(reinterpret_cast<uintptr_t>(handle));
-  if (found == table.clients.end()) return nullptr;
-  ClientRef client = std::move(found->second);
-  table.clients.erase(found);
-  return client;
+Result<client::AsyncClient*> OpenClient::Async() {
+  MutexLock lock(mutex_);
+  if (!async_) {
+    Result<std::unique_ptr<client::AsyncClient>> started = client::AsyncClient::Start(core_);
+    if (!started.ok()) return started.status();
+    async_ = std::move(*started);
+  }
+  return async_.get();
 }
 
-Result<ClientRef> OpenClient(const std::function<void(client::ClientOptions*)>& wish) {
+Result<OpenRef> Open(const std::function<void(client::ClientOptions*)>& wish) {
   Environment environment;
   ReadEnvironmentInto(&environment);
   if (environment.rdma) {
@@ -82,9 +69,9 @@ Result<ClientRef> OpenClient(const std::function<void(client::ClientOptions*)>& 
   client::ClientOptions& options = environment.client;
   wish(&options);
   options.peer_cooldown_max_ms = std::max(options.peer_cooldown_max_ms, options.peer_cooldown_ms);
-  Result<std::unique_ptr<client::Client>> client = client::Client::Open(options);
-  if (!client.ok()) return client.status();
-  return ClientRef(std::move(*client));
+  Result<std::shared_ptr<client::Core>> core = client::Core::Open(options);
+  if (!core.ok()) return core.status();
+  return std::make_shared<OpenClient>(std::move(*core));
 }
 
 void SetLastError(std::string_view text) {

@@ -76,6 +76,26 @@ static void print_v3(void) {
   FIELD(dfkv_result3, length);
 }
 
+static void print_async(void) {
+  SIZE(dfkv_queue_options3);
+  FIELD(dfkv_queue_options3, struct_size);
+  FIELD(dfkv_queue_options3, flags);
+  FIELD(dfkv_queue_options3, batches_max);
+  FIELD(dfkv_queue_options3, reserved0);
+  SIZE(dfkv_submit_options3);
+  FIELD(dfkv_submit_options3, struct_size);
+  FIELD(dfkv_submit_options3, flags);
+  FIELD(dfkv_submit_options3, deadline_ms);
+  FIELD(dfkv_submit_options3, reserved0);
+  FIELD(dfkv_submit_options3, user_data);
+  SIZE(dfkv_completion3);
+  FIELD(dfkv_completion3, ticket);
+  FIELD(dfkv_completion3, user_data);
+  FIELD(dfkv_completion3, code);
+  FIELD(dfkv_completion3, reserved0);
+  FIELD(dfkv_completion3, count);
+}
+
 static int failures = 0;
 static void expect(int good, const char* what) {
   if (good) return;
@@ -131,12 +151,33 @@ static void call_on(dfkv_client_t none) {
   dfkv_close(none);
 }
 
+static void call_queue_on(dfkv_queue3_t none) {
+  uint64_t number[1] = {7};
+  dfkv_key3 key3 = {"k", 1};
+  dfkv_result3 result3;
+  dfkv_completion3 done;
+  dfkv_queue3_t queue = none;
+  expect(dfkv_queue_open3(none, NULL, &queue) == DFKV_INVALID && queue == NULL, "queue_open3");
+  expect(dfkv_queue_fd3(none) == -1, "queue_fd3");
+  expect(dfkv_submit_put3(none, NULL, 0, NULL, NULL, NULL) == DFKV_INVALID, "submit_put3");
+  expect(dfkv_submit_get3(none, NULL, 0, NULL, NULL, NULL) == DFKV_INVALID, "submit_get3");
+  expect(dfkv_submit_exist3(none, &key3, 1, &result3, NULL, number) == DFKV_INVALID, "submit_exist3");
+  expect(dfkv_submit_remove3(none, &key3, 1, &result3, NULL, number) == DFKV_INVALID, "submit_remove3");
+  expect(dfkv_submit_lookup3(none, &key3, 1, &result3, NULL, number) == DFKV_INVALID, "submit_lookup3");
+  expect(dfkv_submit_match3(none, &key3, 1, NULL, number) == DFKV_INVALID, "submit_match3");
+  expect(dfkv_cancel3(none, 1) == DFKV_INVALID, "cancel3");
+  expect(dfkv_collect3(none, &done, 1, 0, number) == DFKV_INVALID && number[0] == 0, "collect3");
+  dfkv_queue_close3(none);
+}
+
 int main(void) {
   dfkv_client_options_v2 options;
   dfkv_client_t client;
   print_v2();
   print_v3();
+  print_async();
   call_on(NULL);
+  call_queue_on(NULL);
   call_on((dfkv_client_t)&options);
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
@@ -149,5 +190,6 @@ int main(void) {
   expect(dfkv_exist(client, "k", 1) == 0, "exist without members");
   dfkv_close(client);
   call_on(client);
+  call_queue_on(client);
   return failures == 0 ? 0 : 1;
 }

@@ -73,6 +73,36 @@ class Result(ctypes.Structure):
     _fields_ = [("code", c_int32), ("reserved0", c_uint32), ("length", c_uint64)]
 
 
+class QueueOptions(ctypes.Structure):
+    """dfkv_queue_options3."""
+
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("batches_max", c_uint32), ("reserved0", c_uint32)]
+
+
+class SubmitOptions(ctypes.Structure):
+    """dfkv_submit_options3."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("deadline_ms", c_uint32),
+        ("reserved0", c_uint32),
+        ("user_data", c_uint64),
+    ]
+
+
+class Completion(ctypes.Structure):
+    """dfkv_completion3."""
+
+    _fields_ = [
+        ("ticket", c_uint64),
+        ("user_data", c_uint64),
+        ("code", c_int32),
+        ("reserved0", c_uint32),
+        ("count", c_uint64),
+    ]
+
+
 # By their names in C.
 STRUCTS = {
     "dfkv_open_options3": OpenOptions,
@@ -82,4 +112,7 @@ STRUCTS = {
     "dfkv_put_item3": PutItem,
     "dfkv_get_item3": GetItem,
     "dfkv_result3": Result,
+    "dfkv_queue_options3": QueueOptions,
+    "dfkv_submit_options3": SubmitOptions,
+    "dfkv_completion3": Completion,
 }
