@@ -6,9 +6,15 @@
         client.put(b"block-1", tensor, depth=0)
         hit = client.get_into(b"block-1", tensor)   # None: a miss
 
+In asyncio programs the same calls are awaited:
+
+    async with dfkv.AsyncClient("a=10.0.0.1:7000", namespace=b"my-model/bf16/tp0") as client:
+        await client.put(b"block-1", tensor, depth=0)
+
 See `dfkv.Client` for the calls and `dfkv.Code` for what an item of a batch can come to.
 """
 from ._native import LibraryNotFound, library_version
+from .aio import AsyncClient
 from .client import DEPTH_UNKNOWN, Client, Result
 from .errors import (
     BusyError,
@@ -29,6 +35,7 @@ from .errors import (
 )
 
 __all__ = [
+    "AsyncClient",
     "BusyError",
     "Client",
     "Code",

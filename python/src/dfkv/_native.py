@@ -8,9 +8,9 @@ import pathlib
 import struct
 import threading
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_ssize_t, c_uint32, c_uint64, c_void_p
-from typing import Any, List, Optional, Tuple
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
-from ._abi import CallOptions, OpenOptions
+from ._abi import CallOptions, Completion, OpenOptions, QueueOptions, SubmitOptions
 
 DEPTH_UNKNOWN = 0xFFFFFFFF
 
@@ -42,6 +42,8 @@ def _candidates(explicit: Optional[str]) -> List[str]:
     return paths + ["libdfkv.so.2", "libdfkv.so"]
 
 
+_SUBMIT = (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, POINTER(SubmitOptions), POINTER(c_uint64)])
+_BATCH = (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p])
 _SIGNATURES = {
     "dfkv_open3": (c_int, [c_void_p, POINTER(c_void_p)]),
     "dfkv_close": (None, [c_void_p]),
@@ -55,15 +57,26 @@ _SIGNATURES = {
     "dfkv_remove3": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p]),
     "dfkv_lookup3": (c_int, [c_void_p, c_void_p, c_uint64, POINTER(c_uint64), c_void_p]),
     "dfkv_match3": (c_int, [c_void_p, c_void_p, c_uint64, POINTER(c_uint64), c_void_p]),
-    "dfkv_batch_put3": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]),
-    "dfkv_batch_get3": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]),
-    "dfkv_batch_exist3": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]),
-    "dfkv_batch_remove3": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]),
-    "dfkv_batch_lookup3": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]),
+    "dfkv_batch_put3": _BATCH,
+    "dfkv_batch_get3": _BATCH,
+    "dfkv_batch_exist3": _BATCH,
+    "dfkv_batch_remove3": _BATCH,
+    "dfkv_batch_lookup3": _BATCH,
     "dfkv_node_stats3": (
         c_int,
         [c_void_p, c_char_p, c_void_p, c_uint64, POINTER(c_uint64), c_void_p],
     ),
+    "dfkv_queue_open3": (c_int, [c_void_p, POINTER(QueueOptions), POINTER(c_void_p)]),
+    "dfkv_queue_fd3": (c_int, [c_void_p]),
+    "dfkv_queue_close3": (None, [c_void_p]),
+    "dfkv_submit_put3": _SUBMIT,
+    "dfkv_submit_get3": _SUBMIT,
+    "dfkv_submit_exist3": _SUBMIT,
+    "dfkv_submit_remove3": _SUBMIT,
+    "dfkv_submit_lookup3": _SUBMIT,
+    "dfkv_submit_match3": (c_int, [c_void_p, c_void_p, c_uint64, POINTER(SubmitOptions), POINTER(c_uint64)]),
+    "dfkv_cancel3": (c_int, [c_void_p, c_uint64]),
+    "dfkv_collect3": (c_int, [c_void_p, POINTER(Completion), c_uint64, c_int32, POINTER(c_uint64)]),
     "dfkv_stats_snapshot": (c_uint64, [c_void_p, c_void_p, c_uint64]),
     "dfkv_last_error": (c_char_p, []),
     "dfkv_version": (c_char_p, []),
@@ -159,6 +172,10 @@ class Buffers:
         self._views.clear()
         self._kept.clear()
 
+    def keep(self, value: Any) -> None:
+        """Keeps a reference until release()."""
+        self._kept.append(value)
+
     def key(self, key: Any) -> Tuple[int, int]:
         """Address and size of a key: bytes-like, or str, which is taken as UTF-8."""
         if isinstance(key, str):
@@ -202,6 +219,51 @@ class Buffers:
             raise TypeError("the array is read-only")
         self._kept.append(array)
         return address, array.nbytes
+
+    def key_items(self, keys: Sequence[Any]) -> ctypes.Array:
+        """An array of dfkv_key3."""
+        if isinstance(keys, (str, bytes, bytearray, memoryview)):
+            raise TypeError("keys must be a sequence of keys, not one key")
+        return pack(KEY, [number for key in keys for number in self.key(key)])
+
+    def put_items(
+        self, keys: Sequence[Any], values: Sequence[Any], depths: Union[None, int, Iterable[int]]
+    ) -> ctypes.Array:
+        """An array of dfkv_put_item3. depths: one for each key, or the first key's, the others counting up."""
+        count = len(keys)
+        if len(values) != count:
+            raise ValueError(f"{count} keys but {len(values)} values")
+        if depths is None:
+            depth_of = [DEPTH_UNKNOWN] * count
+        elif isinstance(depths, int):
+            depth_of = list(range(depths, depths + count))
+        else:
+            depth_of = list(depths)
+        if len(depth_of) != count:
+            raise ValueError(f"{count} keys but {len(depth_of)} depths")
+        pieces = [self.pieces(value, False) for value in values]
+        fields: List[int] = []
+        for key, (at, number), depth in zip(keys, self._buffers(pieces), depth_of):
+            fields += (*self.key(key), at, number, depth)
+        return pack(PUT_ITEM, fields)
+
+    def get_items(
+        self, keys: Sequence[Any], pieces: List[List[int]], flags: int = 0, offset: int = 0
+    ) -> ctypes.Array:
+        """An array of dfkv_get_item3; pieces[i]: addresses and sizes of the i-th item's buffers."""
+        fields: List[int] = []
+        for key, (at, number) in zip(keys, self._buffers(pieces)):
+            fields += (*self.key(key), at, number, flags, offset)
+        return pack(GET_ITEM, fields)
+
+    def _buffers(self, pieces: List[List[int]]) -> Iterator[Tuple[int, int]]:
+        """Address and number of each item's part of one array of dfkv_buffer3."""
+        array = pack(BUFFER, [number for piece in pieces for number in piece])
+        self._kept.append(array)
+        at = ctypes.addressof(array)
+        for piece in pieces:
+            yield at, len(piece) // 2
+            at += 8 * len(piece)
 
     def pieces(self, value: Any, writable: bool) -> List[int]:
         """Addresses and sizes, alternating, of one buffer or of a list or tuple of them."""

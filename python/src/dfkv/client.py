@@ -1,7 +1,7 @@
 """The client: a handle to a set of nodes."""
 import ctypes
 import threading
-from ctypes import addressof, byref, c_uint64, c_void_p
+from ctypes import byref, c_uint64, c_void_p
 from types import TracebackType
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Type, Union
 
@@ -251,7 +251,7 @@ class Client:
         """How many of the first keys are all present. A key whose node cannot be reached counts as absent."""
         handle, options, present = self._open_handle(), _native.options_of(deadline_ms), c_uint64()
         with Buffers() as held:
-            array = self._pack_keys(held, keys)
+            array = held.key_items(keys)
             code = self._lib.dfkv_match3(
                 handle, array, len(keys), byref(present), options and byref(options)
             )
@@ -270,27 +270,9 @@ class Client:
 
         depths: one for each key, or the first key's, the others counting up from it.
         """
-        count = len(keys)
-        if len(values) != count:
-            raise ValueError(f"{count} keys but {len(values)} values")
-        if depths is None:
-            depth_of = [DEPTH_UNKNOWN] * count
-        elif isinstance(depths, int):
-            depth_of = list(range(depths, depths + count))
-        else:
-            depth_of = list(depths)
-        if len(depth_of) != count:
-            raise ValueError(f"{count} keys but {len(depth_of)} depths")
         with Buffers() as held:
-            pieces = [held.pieces(value, False) for value in values]
-            buffers = _native.pack(_native.BUFFER, [number for piece in pieces for number in piece])
-            fields: List[int] = []
-            at = addressof(buffers)
-            for key, piece, depth in zip(keys, pieces, depth_of):
-                fields += (*held.key(key), at, len(piece) // 2, depth)
-                at += 8 * len(piece)
-            items = _native.pack(_native.PUT_ITEM, fields)
-            return self._batch(self._lib.dfkv_batch_put3, items, count, deadline_ms)
+            items = held.put_items(keys, values, depths)
+            return self._batch(self._lib.dfkv_batch_put3, items, len(keys), deadline_ms)
 
     def batch_get_into(
         self, keys: Sequence[Key], buffers: Sequence[Buffers_], *, deadline_ms: Optional[int] = None
@@ -309,13 +291,7 @@ class Client:
     def _batch_get(
         self, held: Buffers, keys: Sequence[Key], pieces: List[List[int]], deadline_ms: Optional[int]
     ) -> List[Result]:
-        buffers = _native.pack(_native.BUFFER, [number for piece in pieces for number in piece])
-        fields: List[int] = []
-        at = addressof(buffers)
-        for key, piece in zip(keys, pieces):
-            fields += (*held.key(key), at, len(piece) // 2, 0, 0)
-            at += 8 * len(piece)
-        items = _native.pack(_native.GET_ITEM, fields)
+        items = held.get_items(keys, pieces)
         return self._batch(self._lib.dfkv_batch_get3, items, len(keys), deadline_ms)
 
     def batch_get(
@@ -357,15 +333,9 @@ class Client:
         """Code.OK and the value's length for each key that is present."""
         return self._batch_keys(self._lib.dfkv_batch_lookup3, keys, deadline_ms)
 
-    @staticmethod
-    def _pack_keys(held: Buffers, keys: Sequence[Key]) -> ctypes.Array:
-        if isinstance(keys, (str, bytes, bytearray, memoryview)):
-            raise TypeError("keys must be a sequence of keys, not one key")
-        return _native.pack(_native.KEY, [number for key in keys for number in held.key(key)])
-
     def _batch_keys(self, function: Any, keys: Sequence[Key], deadline_ms: Optional[int]) -> List[Result]:
         with Buffers() as held:
-            return self._batch(function, self._pack_keys(held, keys), len(keys), deadline_ms)
+            return self._batch(function, held.key_items(keys), len(keys), deadline_ms)
 
     def _batch(self, function: Any, items: ctypes.Array, count: int, deadline_ms: Optional[int]) -> List[Result]:
         handle, options = self._open_handle(), _native.options_of(deadline_ms)
