@@ -7,6 +7,7 @@ reasons, what failed, and the line "N passed, N failed, N skipped". Logs lie in 
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "build" / "ci"
 CPUS = len(os.sched_getaffinity(0))
 FUZZ_PARALLEL = min(2, CPUS)
+PROBE = re.compile(r'DFKV_PROBE\("([^"]+)"\)')
 SANITIZER_ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -76,15 +78,31 @@ def without_address_randomisation():
     return prefix if works else []
 
 
+def report_probes(stage, reached):
+    """Prints the probes of rare paths that no test of the stage reached; of programs that tests start, nothing is
+    known."""
+    declared = set()
+    for path in sorted((ROOT / "src").rglob("*")):
+        if path.suffix in (".h", ".cc") and not path.name.endswith("_test.cc") and path.name != "fault.h":
+            declared |= set(PROBE.findall(path.read_text()))
+    lines = reached.read_text().splitlines() if reached.exists() else []
+    never = sorted(declared - {line.rsplit(" ", 1)[0] for line in lines})
+    print(f"    {stage.name}: {len(declared) - len(never)} of {len(declared)} probes reached"
+          + (f"; never: {', '.join(never)}" if never else ""))
+
+
 def ctest(stage, _arguments):
     """Builds the preset of the stage's name and runs its tests."""
     if not build(stage, stage.name):
         return
     report = LOGS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
+    reached = LOGS / f"{stage.name}-probes.txt"
+    reached.unlink(missing_ok=True)
     prefix = without_address_randomisation() if stage.name == "tsan" else []
     ok = stage.run("test", [*prefix, "ctest", "--preset", stage.name, "-j", str(CPUS), "--output-junit",
-                            str(report)], SANITIZER_ENVIRONMENT)
+                            str(report)], {**SANITIZER_ENVIRONMENT, "DFKV_PROBES_FILE": str(reached)})
+    report_probes(stage, reached)
     results = junit.read(report)
     stage.count(results)
     if not ok and not results.failed:
