@@ -540,10 +540,11 @@ Result<std::vector<std::string>> SimDisk::List(const std::string& directory) {
     if (child) names.insert(path.substr(prefix.size()));
   };
   const auto in = [&](const std::string& path) { return path.starts_with(prefix); };
-  const auto& files = medium_->files;
-  for (auto it = files.lower_bound(prefix); it != files.end() && in(it->first); ++it) add(it->first);
-  const auto& directories = medium_->directories;
-  for (auto it = directories.lower_bound(prefix); it != directories.end() && in(*it); ++it) add(*it);
+  Medium& medium = *medium_;
+  auto file = medium.files.lower_bound(prefix);
+  for (; file != medium.files.end() && in(file->first); ++file) add(file->first);
+  auto folder = medium.directories.lower_bound(prefix);
+  for (; folder != medium.directories.end() && in(*folder); ++folder) add(*folder);
   return std::vector<std::string>(names.begin(), names.end());
 }
 

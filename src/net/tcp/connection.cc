@@ -191,7 +191,8 @@ io::Task<bool> TcpConnection::ReceivePayload() {
   while (put_next_ < put_lengths_.size()) {
     bool received = false;
     if (put_call_ == nullptr) {
-      received = co_await Discard(put_lengths_[put_next_++]);
+      const uint64_t length = put_lengths_[put_next_++];
+      received = co_await Discard(length);
     } else {
       received = co_await ReceiveValues();
     }
