@@ -540,11 +540,10 @@ Result<std::vector<std::string>> SimDisk::List(const std::string& directory) {
     if (child) names.insert(path.substr(prefix.size()));
   };
   const auto in = [&](const std::string& path) { return path.starts_with(prefix); };
-  Medium& medium = *medium_;
-  auto file = medium.files.lower_bound(prefix);
-  for (; file != medium.files.end() && in(file->first); ++file) add(file->first);
-  auto folder = medium.directories.lower_bound(prefix);
-  for (; folder != medium.directories.end() && in(*folder); ++folder) add(*folder);
+  auto file = medium_->files.lower_bound(prefix);
+  for (; file != medium_->files.end() && in(file->first); ++file) add(file->first);
+  auto folder = medium_->directories.lower_bound(prefix);
+  for (; folder != medium_->directories.end() && in(*folder); ++folder) add(*folder);
   return std::vector<std::string>(names.begin(), names.end());
 }
 
