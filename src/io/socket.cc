@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 namespace dfkv::io {
@@ -96,15 +99,34 @@ Result<SocketAddress> ParseSocketAddress(std::string_view text) {
   return address;
 }
 
-Result<UniqueFd> Listen(const SocketAddress& address, const ListenOptions& options) {
+namespace {
+
+Result<UniqueFd> ListenOnce(const SocketAddress& address, const ListenOptions& options, bool* in_use) {
   UniqueFd fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const std::string what = Cat("listening on ", address.ToString());
   if (!fd.valid()) return SystemFailure(what, errno);
   SetFlag(fd.get(), SOL_SOCKET, SO_REUSEADDR);
   if (options.reuse_port) SetFlag(fd.get(), SOL_SOCKET, SO_REUSEPORT);
-  if (bind(fd.get(), address.get(), address.size) != 0) return SystemFailure(what, errno);
-  if (listen(fd.get(), options.backlog) != 0) return SystemFailure(what, errno);
-  return fd;
+  const bool bound = bind(fd.get(), address.get(), address.size) == 0;
+  if (bound && listen(fd.get(), options.backlog) == 0) return fd;
+  *in_use = errno == EADDRINUSE;
+  return SystemFailure(what, errno);
+}
+
+}  // namespace
+
+Result<UniqueFd> Listen(const SocketAddress& address, const ListenOptions& options) {
+  const Nanos until = SystemClock().Now() + options.in_use_wait;
+  Mutex mutex;
+  CondVar nobody;  // notifies: it only lets time pass
+  for (;;) {
+    bool in_use = false;
+    Result<UniqueFd> listener = ListenOnce(address, options, &in_use);
+    if (!in_use || SystemClock().Now() >= until) return listener;
+    DFKV_SYNC_POINT("io.listen_in_use");
+    MutexLock lock(mutex);
+    (void)nobody.WaitFor(mutex, 10 * kMillisecond);
+  }
 }
 
 Result<UniqueFd> MakeStreamSocket(int family) {

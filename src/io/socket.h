@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "io/fd.h"
 
@@ -33,10 +34,12 @@ Result<SocketAddress> MakeSocketAddress(std::string_view ip, uint16_t port);
 struct ListenOptions {
   int backlog = 1024;
   bool reuse_port = false;  // several listeners share the port, and the system spreads connections over them
+  Nanos in_use_wait = 0;    // how long an address that is in use is tried again
 };
 
 // A listening, non-blocking descriptor with SO_REUSEADDR. Port 0 takes a free one: BoundAddress names it.
-// Unavailable names the address and the reason.
+// Unavailable names the address and the reason. Blocks for up to in_use_wait: the port of a process that was
+// killed is free only when the kernel has taken its io_uring down, some time after the process is gone.
 Result<UniqueFd> Listen(const SocketAddress& address, const ListenOptions& options = {});
 // A non-blocking stream socket with TCP_NODELAY for Op::Kind::kConnect.
 Result<UniqueFd> MakeStreamSocket(int family);

@@ -10,6 +10,7 @@
 #include <deque>
 #include <set>
 
+#include "base/fault.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "io/reactor_testing.h"
@@ -478,6 +479,23 @@ TEST(SocketAddressTest, Loopback) {
   EXPECT_TRUE(ParseSocketAddress("[::ffff:127.0.0.1]:1")->IsLoopback());
   EXPECT_FALSE(ParseSocketAddress("10.0.0.1:1")->IsLoopback());
   EXPECT_FALSE(ParseSocketAddress("[2001:db8::1]:1")->IsLoopback());
+}
+
+TEST(ListenTest, ATakenPortIsWaitedFor) {
+  Result<UniqueFd> first = Listen(*ParseSocketAddress("127.0.0.1:0"));
+  ASSERT_TRUE(first.ok());
+  const Result<SocketAddress> bound = BoundAddress(first->get());
+  ASSERT_TRUE(bound.ok());
+  // It is let go of when the second one has found it taken.
+  SyncPoints::Install([&](const char* name) {
+    if (std::string_view(name) == "io.listen_in_use") first->Reset();
+  });
+  ListenOptions patient;
+  patient.in_use_wait = 60 * kSecond;
+  const Result<UniqueFd> second = Listen(*bound, patient);
+  SyncPoints::Clear();
+  EXPECT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_FALSE(first->valid());
 }
 
 TEST(ListenTest, ATakenPortIsNamed) {

@@ -30,10 +30,13 @@ std::string_view DurabilityName(store::Durability durability) {
 }
 
 // A wrong address or a taken port is told before the store opens, which allocates space and may take long.
-Status CheckAddress(const net::TcpOptions& tcp) {
+// It is also where a node that was killed lets go of its port.
+Status CheckAddressBlocking(const net::TcpOptions& tcp, uint32_t port_wait_ms) {
   const Result<io::SocketAddress> address = io::MakeSocketAddress(tcp.address, tcp.port);
   if (!address.ok()) return address.status();
-  return io::Listen(*address, {}).status();
+  io::ListenOptions listen;
+  listen.in_use_wait = Nanos{port_wait_ms} * kMillisecond;
+  return io::Listen(*address, listen).status();
 }
 
 io::Task<Status> StartStoreBackground(store::Store* store, io::Reactor* reactor) {
@@ -57,7 +60,7 @@ Result<std::unique_ptr<Node>> Node::StartBlocking(const NodeConfig& config) {
 }
 
 Status Node::OpenBlocking() {
-  DFKV_RETURN_IF_ERROR(CheckAddress(config_.tcp));
+  DFKV_RETURN_IF_ERROR(CheckAddressBlocking(config_.tcp, config_.port_wait_ms));
   DFKV_RETURN_IF_ERROR(StartAdminBlocking());
   Result<std::unique_ptr<store::Store>> store =
       store::Store::OpenBlocking(config_.store, io::PosixDisk(), metrics_);

@@ -504,6 +504,7 @@ TEST_P(NodeTest, ATakenPortIsRefused) {
   NodeOptions options = options_;
   options.dir = {other.path()};
   options.port = node_->port();
+  options.port_wait_ms = 50;
   Result<NodeConfig> config = ResolveNodeOptions(options);
   ASSERT_TRUE(config.ok());
   auto second = Node::StartBlocking(*config);

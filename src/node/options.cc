@@ -34,6 +34,9 @@ void RegisterNetwork(OptionSet* set, NodeOptions* o) {
       .DefaultText("the one of --advertise, else 127.0.0.1");
   set->Add("advertise", &o->advertise, "Address ip:port under which clients reach this node.");
   set->Add("port", &o->port, "TCP port; 0 takes a free one.");
+  set->Add("port-wait-ms", &o->port_wait_ms,
+           "At start: time to wait for a port in use. That of a killed node is free only after a while.")
+      .Range(0, 600'000);
   set->Add("tcp-max-conns", &o->tcp_max_conns, "Open client connections; idle ones make room for new ones.")
       .Range(1, 65'536)
       .Unit("connections");
@@ -248,6 +251,7 @@ Result<NodeConfig> ResolveNodeOptions(const NodeOptions& o) {
   config.reactor.depth = o.io_depth;
   config.reactor.disk_threads = o.disk_threads;
   config.reactor.spin.max = Nanos{o.spin_us} * 1000;
+  config.port_wait_ms = o.port_wait_ms;
   config.threads = o.threads != 0 ? o.threads : std::min(CpuCount(), kThreadsDefaultMax);
   config.handler.lanes = config.threads;
   config.handler.reads_in_flight_max = o.reads_in_flight;

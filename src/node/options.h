@@ -28,6 +28,7 @@ struct NodeOptions {
   std::string listen;  // empty: of advertise, else 127.0.0.1
   std::string advertise;
   uint16_t port = 0;
+  uint32_t port_wait_ms = 5000;
   uint32_t tcp_max_conns = 512;
   uint32_t tcp_first_req_ms = 30'000;
   uint32_t tcp_io_timeout_s = 60;
@@ -85,6 +86,7 @@ struct NodeConfig {
   net::TcpOptions tcp;
   io::ReactorOptions reactor;
   uint32_t threads = 1;
+  uint32_t port_wait_ms = 0;
   store::StoreOptions store;
   HandlerOptions handler;
   std::optional<admin::HttpOptions> http;  // empty: no admin port

@@ -136,6 +136,35 @@ TEST_F(ServerTest, EveryAcknowledgedObjectSurvivesAKill) {
   }
 }
 
+// The kernel takes the ring of a killed node down after the process is gone; until then its port is in use.
+TEST_F(ServerTest, AKilledNodeStartsAgainOnItsPort) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const uint16_t port = node_->port();
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE(round);
+    std::atomic<uint64_t> stored{0};
+    std::vector<Thread> load;  // whose writes are under way when it dies
+    for (uint64_t t = 0; t < 4; ++t) {
+      load.emplace_back("load", [&, t] {
+        WireClient client;
+        if (!client.ConnectAndHello(port).ok()) return;
+        const std::string value = TestValue(t, 1 << 20);
+        for (uint64_t i = t << 32; client.Put(TestKey(i), value) != Code::kUnavailable; ++i) {
+          if (++stored == 60) node_->Kill();
+        }
+      });
+    }
+    load.clear();
+    node_.reset();
+    tools::NodeOptions options;
+    options.binary = DFKV_SERVER;
+    options.flags = Flags();
+    auto node = tools::NodeProcess::Start(options, port);
+    ASSERT_TRUE(node.ok()) << node.status().ToString();
+    node_ = std::move(*node);
+  }
+}
+
 TEST_F(ServerTest, SigtermInTheMiddleOfAPutEndsCleanly) {
   Start({"--stop-ms=200", "--stall-ms=60000"});
   ASSERT_NE(node_, nullptr);
@@ -238,6 +267,7 @@ TEST_F(ServerTest, ATakenPortIsRefused) {
   std::vector<std::string> words = Flags();
   words[0] = Cat("--dir=", folder_, "/other");
   words.push_back(Cat("--port=", node_->port()));
+  words.push_back("--port-wait-ms=50");
   const Ended ended = Run(words);
   EXPECT_EQ(ended.status, 1) << ended.text;
   EXPECT_NE(ended.text.find(Cat(node_->port())), std::string::npos) << ended.text;
