@@ -1,13 +1,15 @@
-// What a start reads from a disk: slot records and meta blocks. Any bytes are refused or taken; what is taken
-// can be used without further checks, and comes out the same when it is sealed again. The first 16 bytes of
-// the input are the disk's salt. A second round seals the input first, so that the checks behind the CRC are
-// reached.
+// What a start reads from a disk: slot records, meta blocks and run blocks. Any bytes are refused or taken;
+// what is taken can be used without further checks, and comes out the same when it is sealed again. The first
+// 16 bytes of the input are the disk's salt. A second round seals the input first, so that the checks behind
+// the CRC are reached.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
 #include "store/record.h"
+#include "store/runs_file.h"
 #include "store/size_classes.h"
 
 namespace dfkv::store {
@@ -41,6 +43,18 @@ void TryMeta(ByteSpan bytes) {
   DFKV_CHECK(std::memcmp(&again, bytes.data(), sizeof again) == 0);
 }
 
+void TryRun(ByteSpan bytes) {
+  RunBlock block{};
+  if (!DecodeRunBlock(bytes, &block)) return;
+  RunBlock again = block;
+  SealRunBlock(&again);
+  DFKV_CHECK(std::memcmp(&again, bytes.data(), sizeof again) == 0);
+  const RunMark mark{block.store, block.run, block.removing_run};
+  const std::array<RunMark, 2> marks = {mark, RunMark{}};
+  const RunPlan plan = PlanRun(marks);
+  DFKV_CHECK(plan.believed.size() == 2 && plan.last_run >= mark.run);
+}
+
 template <typename Block, typename Seal>
 void Sealed(ByteSpan bytes, const Seal& seal) {
   if (bytes.size() < sizeof(Block)) return;
@@ -54,6 +68,11 @@ void Sealed(ByteSpan bytes, const Seal& seal) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   TryMeta(bytes);
+  TryRun(bytes);
+  Sealed<RunBlock>(bytes, [](RunBlock* block) {
+    SealRunBlock(block);
+    TryRun({reinterpret_cast<const std::byte*>(block), sizeof *block});
+  });
   Sealed<MetaBlock>(bytes, [](MetaBlock* meta) {
     SealMeta(meta);
     TryMeta({reinterpret_cast<const std::byte*>(meta), sizeof *meta});
