@@ -102,6 +102,35 @@ class Races : public SlabStore, public testing::WithParamInterface<EngineKind> {
   }
 };
 
+// A PUT stands still in the middle of its writing; reads of all other objects go on, from disk and from RAM.
+TEST_P(Races, ReadsDoNotWaitForAPutOfAnotherObject) {
+  constexpr uint64_t kOthers = 40;
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = 2; i < 2 + kOthers; ++i) ASSERT_TRUE(user_->PutSeeded(i, 5000).ok());
+  for (const char* point : {kPayload, kRecord}) {
+    SCOPED_TRACE(point);
+    ASSERT_TRUE(Open().ok());  // nothing is in RAM
+    ASSERT_EQ(store_->object_count(), kOthers);
+    Status put;
+    {
+      Points points;
+      points.StopAt(point);
+      const Thread putter = StartPut(1, 5000, &put);
+      points.AwaitReached(point);
+      for (int round = 0; round < 2; ++round) {
+        for (uint64_t i = 2; i < 2 + kOthers; ++i) {
+          const Result<ReadPin> got = user_->Get(KeyOf(i));
+          ASSERT_TRUE(got.ok()) << got.status().ToString();
+          EXPECT_TRUE(PatternMatches(i, 0, got->bytes()));
+        }
+      }
+      points.Release(point);
+    }
+    EXPECT_TRUE(put.ok()) << put.ToString();
+    EXPECT_TRUE(user_->Remove(KeyOf(1)).ok());
+  }
+}
+
 TEST_P(Races, RemoveDuringAPutBeforeItsRecord) {
   ASSERT_TRUE(Open().ok());
   Status put;
