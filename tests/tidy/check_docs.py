@@ -43,7 +43,8 @@ def check_dependencies(tree):
 
 def check_options(tree):
     page = options_page.generate(tree.root)
-    if page is None:  # no binary to ask yet
+    if page is None:
+        print(f"{options_page.PAGE}: not checked: build the preset release first")
         return []
     present = tree.text(options_page.PAGE) if options_page.PAGE in tree.files else ""
     return [] if present == page else [f"{options_page.PAGE}: out of date; run `make docs`"]

@@ -1,5 +1,7 @@
 """Each tidy check must catch a planted violation and stay silent on a clean tree."""
 
+import contextlib
+import io
 import subprocess
 import tempfile
 import unittest
@@ -42,7 +44,8 @@ class Planted(unittest.TestCase):
         (self.root / path).write_text(text)
 
     def problems(self, run):
-        return "\n".join(run(Tree(self.root)))
+        with contextlib.redirect_stdout(io.StringIO()):
+            return "\n".join(run(Tree(self.root)))
 
     def assert_planted(self, run, path, text, expected):
         self.write(path, text)
@@ -195,10 +198,11 @@ class Docs(Planted):
         self.assert_planted(check_docs.run, "docs/a.md", "[x](b.md)\n", "leads nowhere")
 
     def test_options_page_out_of_date(self):
-        program = f"{options_page.BINARIES}/dfkv_server"
         self.write(".gitignore", "/build/\n")
-        self.write(program, "#!/bin/sh\nprintf '### Disk\\n\\n| `--a` |\\n'\n")
-        (self.root / program).chmod(0o755)
+        for name in {program.split()[0] for program in options_page.PROGRAMS}:
+            program = f"{options_page.BINARIES}/{name}"
+            self.write(program, "#!/bin/sh\nprintf '### Disk\\n\\n| `--a` |\\n'\n")
+            (self.root / program).chmod(0o755)
         self.assertIn("OPTIONS.md: out of date", self.problems(check_docs.run))
         self.write(options_page.PAGE, options_page.generate(self.root))
         self.assertEqual(self.problems(check_docs.run), "")
